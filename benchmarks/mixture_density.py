@@ -25,12 +25,14 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.density.spherical_mixture_density import Truncation
 from implicitmoments.mixture import find_span
 from implicitmoments.rows import Rows
+from silence.rates import Run
 from spherical_peers import Floats, Spherical, peers, versions
 
 K, D, N = 4, 10, 100_000
 RADII = (1.2, 1.5, 2.0)
 FRESH = 100_000
 DRAWS = 10_000
+DEGREES = (2, 4, 6, 8, 10, 12)
 
 
 def data(n: int, radius: float, seed: int) -> tuple[Floats, Spherical]:
@@ -177,28 +179,30 @@ def truncations(truth: Spherical, degrees: tuple[int, ...], n: int = 40_000) -> 
     return found
 
 
-def bound_table(n_instances: int, n: int) -> None:
+def bound_instance(given: tuple[int, int]) -> tuple[list[float], float, tuple[float, ...]]:
+    """Return bounds over the truth: of truncation by degree, of the largest norm, and of a fit."""
+    seed, n = given
+    rng = np.random.default_rng(seed)
+    truth = random_instance(rng)
+    rows, k = Rows.of(truth.draw(n, rng)[0]), len(truth.weights)
+    bound = Truncation(rows, find_span(rows, k, 1.0), k, seed)
+    truths = truncations(truth, DEGREES)
+    ratios = [bound(t) / min(v, 1.0) for t, v in zip(DEGREES, truths, strict=True)]
+    lengths = np.linalg.norm(truth.means - truth.weights @ truth.means, axis=1)
+    # the distance of a fitted density has sampling error too; degrees are taken in turn
+    degree = DEGREES[seed % len(DEGREES)]
+    Y, _ = truth.draw(20_000, rng)
+    model, _ = fitted(rows.points, degree, k)
+    tv, _ = distance(model.score_samples(Y), truth.log_density(Y))
+    found = (model.stats_[name] / tv for name in ("truncation_error", "distance_bound"))
+    return ratios, bound.largest_norm / float(lengths.max()), (degree, *found)
+
+
+def bound_table(n_instances: int, n: int, jobs: int) -> None:
     """Print how often the bounds hold, and by how much they exceed the truth."""
-    degrees = (2, 4, 6, 8, 10, 12)
-    ratios: list[list[float]] = []
-    norms: list[float] = []
-    whole: list[tuple[int, float, float]] = []
-    for seed in range(n_instances):
-        rng = np.random.default_rng(seed)
-        truth = random_instance(rng)
-        rows, k = Rows.of(truth.draw(n, rng)[0]), len(truth.weights)
-        bound = Truncation(rows, find_span(rows, k, 1.0), k, seed)
-        truths = truncations(truth, degrees)
-        ratios.append([bound(t) / min(v, 1.0) for t, v in zip(degrees, truths, strict=True)])
-        lengths = np.linalg.norm(truth.means - truth.weights @ truth.means, axis=1)
-        norms.append(bound.largest_norm / lengths.max())
-        # the distance of a fitted density has sampling error too; degrees are taken in turn
-        degree = degrees[seed % len(degrees)]
-        Y, _ = truth.draw(20_000, rng)
-        model, _ = fitted(rows.points, degree, k)
-        tv, _ = distance(model.score_samples(Y), truth.log_density(Y))
-        found = (model.stats_[name] / tv for name in ("truncation_error", "distance_bound"))
-        whole.append((degree, *found))
+    run = Run(range(n_instances), jobs)
+    found = run.map(bound_instance, [(seed, n) for seed in run.seeds])
+    ratios, norms, whole = zip(*found, strict=True)
     table, fits = np.array(ratios), np.array(whole)
     print(
         f"{n_instances} instances, N = {n:,}; the largest norm is bounded in "
@@ -207,7 +211,7 @@ def bound_table(n_instances: int, n: int) -> None:
     print("the truncation error against that of the truth:")
     print("| degree | bound holds | bound over truth: median | smallest | largest |")
     print("|---" * 5 + "|")
-    for j, degree in enumerate(degrees):
+    for j, degree in enumerate(DEGREES):
         of = table[:, j]
         print(
             f"| {degree} | {int(np.sum(of >= 1))} of {n_instances} | {np.median(of):.1f} "
@@ -217,7 +221,7 @@ def bound_table(n_instances: int, n: int) -> None:
     print("fitted at these degrees in turn, against the distance of the fitted density:")
     print("| degree | fits | truncation_error holds | distance_bound holds | median | smallest |")
     print("|---" * 6 + "|")
-    for degree in (*degrees, 0):
+    for degree in (*DEGREES, 0):
         of = fits[(fits[:, 0] == degree) | (degree == 0)]
         alone, both = (int(np.sum(of[:, j] >= 1)) for j in (1, 2))
         print(
@@ -258,12 +262,13 @@ def main() -> None:
     parser.add_argument("table", choices=["distance", "degrees", "sampler", "bound", "choice"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=N)
+    parser.add_argument("--jobs", type=int, default=1, help="instances of bound at a time")
     parser.add_argument("--without", nargs="*", default=[], help="peers left out, by name")
     arguments = parser.parse_args()
     if arguments.table == "distance":
         distance_table(arguments.seeds, arguments.rows, arguments.without)
     elif arguments.table == "bound":
-        bound_table(arguments.seeds, arguments.rows)
+        bound_table(arguments.seeds, arguments.rows, arguments.jobs)
     elif arguments.table == "choice":
         choice_table(arguments.seeds, arguments.rows)
     elif arguments.table == "degrees":

@@ -2,6 +2,8 @@
 #   Rscript real_data.R export <folder>
 # writes each set as a CSV file without a header, columns, then the class (empty if there is none),
 # and prints the version of mclust.
+#   Rscript real_data.R regressions <folder>
+# writes sets with features, dummies for factors, and then y; those of carData if it is installed.
 #   Rscript real_data.R fit <rows> <folder> <k> <seed> <models>
 # fits the matrix in a CSV file: each model with k components, then all with 1 to 9 ("auto"). Writes
 # one file for each, a line per component: weight, mean, covariance. Prints names and seconds.
@@ -31,6 +33,30 @@ export <- function(folder) {
     set <- sets[[name]]
     label <- if (is.null(set[[2]])) rep("", nrow(set[[1]])) else as.character(set[[2]])
     write.table(cbind(set[[1]], label), file.path(folder, paste0(tolower(sub("Recognition", "", name)), ".csv")),
+                sep = ",", row.names = FALSE, col.names = FALSE)
+  }
+}
+
+export_regressions <- function(folder) {
+  of <- new.env()
+  data(list = c("NPreg", "patent"), package = "flexmix", envir = of)
+  data(list = "Servo", package = "mlbench", envir = of)
+  births <- transform(MASS::birthwt, race = factor(race), bwt = bwt / 1000)
+  sets <- list(
+    npreg = model.frame(yn ~ x + I(x^2), of$NPreg),
+    patent = model.frame(log1p(Patents) ~ lgRD, of$patent),
+    servo = model.frame(Class ~ Motor + Screw + Pgain + Vgain, of$Servo),
+    birthwt = model.frame(bwt ~ age + lwt + race + smoke + ptl + ht + ui + ftv, births),
+    boston = model.frame(medv ~ ., MASS::Boston)
+  )
+  if (requireNamespace("carData", quietly = TRUE)) {
+    salaries <- transform(carData::Salaries, salary = salary / 1000)
+    sets$salaries <- model.frame(salary ~ ., salaries)
+  }
+  for (name in names(sets)) {
+    set <- sets[[name]]
+    X <- model.matrix(attr(set, "terms"), set)[, -1, drop = FALSE]
+    write.table(cbind(X, model.response(set)), file.path(folder, paste0(name, ".csv")),
                 sep = ",", row.names = FALSE, col.names = FALSE)
   }
 }
@@ -68,6 +94,9 @@ suppressMessages(library(mclust))
 if (args[1] == "export") {
   export(args[2])
   cat(as.character(packageVersion("mclust")))
+} else if (args[1] == "regressions") {
+  export_regressions(args[2])
+  cat(as.character(packageVersion("flexmix")))
 } else {
   fit_all(args[2], args[3], as.integer(args[4]), as.integer(args[5]), strsplit(args[6], ",")[[1]])
 }

@@ -211,18 +211,23 @@ def fit_mclust(data: Data, seed: int) -> dict[str, Fit]:
     return found
 
 
-def export_from_r(folder: Path) -> str | None:
+def export_from_r(folder: Path, sets: str = "export") -> str | None:
     """Write the sets of R to a folder, one CSV file each; return the version of mclust.
 
     None, and a sentence on the standard error, if that fails.
+
+    Parameters
+    ----------
+    sets : {"export", "regressions"}
+        Points with classes, or features with labels.
     """
     if shutil.which("Rscript") is None:
-        print("Rscript is not installed: only sets of scikit-learn, no mclust", file=sys.stderr)
+        print("Rscript is not installed: no sets of R, no mclust", file=sys.stderr)
         return None
-    command = ["Rscript", str(SCRIPT), "export", str(folder)]
+    command = ["Rscript", str(SCRIPT), sets, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        print(f"only sets of scikit-learn, no mclust, because R says: {reason}", file=sys.stderr)
+        print(f"no sets of R, no mclust, because R says: {reason}", file=sys.stderr)
         return None
     return done.stdout

@@ -14,19 +14,31 @@ from collections.abc import Callable
 import numpy as np
 import sklearn
 
+from silence.activations import activations
+from silence.advice import advice
+from silence.choice import choice
 from silence.coverage import coverage
 from silence.degenerate import degenerate
 from silence.discrete import discrete
+from silence.extra import extra
 from silence.rates import Run
+from silence.shape import shape
 from silence.small import small
+from silence.tails import tails
 from silence.wild_rows import wild_rows
 
 KINDS: dict[str, Callable[[Run], None]] = {
+    "activations": activations,
+    "advice": advice,
+    "choice": choice,
     "coverage": coverage,
     "degenerate": degenerate,
     "discrete": discrete,
+    "extra": extra,
     "outliers": wild_rows,
+    "shape": shape,
     "small": small,
+    "tails": tails,
 }
 
 

@@ -141,9 +141,9 @@ class Outcome:
 def compare(data: Data, reference: float, seed: int) -> Outcome:
     """Fit the library and its parts, and compare their likelihoods with a reference."""
     clock, n = process_time(), len(data.y)
-    noise_type = "shared" if data.shared else "separate"
-    model = RegressionMixture(data.k, noise_type=noise_type, random_state=seed)
-    model.fit(data.X, data.y)
+    # likelihoods of all rows are compared
+    model = RegressionMixture(data.k, drop_outliers=False, random_state=seed)
+    model.set_params(noise_type="shared" if data.shared else "separate").fit(data.X, data.y)
     seconds = process_time() - clock
     truth = Truth(data.weights, data.coef[:, 1:], np.zeros(n, dtype=int))
     parts = Plain((data.X, data.y, truth), Model(data.shared))

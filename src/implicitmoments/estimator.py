@@ -29,7 +29,8 @@ FOUND = {
     "degree_": "degree",
     "order_": "order of the test",
     "variance_": "variance",
-    "noise_": "noise (standard deviation)",
+    "noise_": "noise (scale)",
+    "degrees_of_freedom_": "degrees of freedom of the noise",
     "weights_": "weights",
     "lower_bound_": LEVEL,
     "acceptance_rate_": "acceptance rate",
@@ -152,8 +153,8 @@ class FittedEstimator:
             Labels, for estimators that have them; ignored by the others. Sources and iterators of
             blocks bring their own.
         sample_weight : array of shape (n_samples,), optional
-            Number of times each row counts; 0 leaves it out. Positive weights with a mean below 1
-            are scaled to a mean of 1.
+            Number of times each row counts; 0 leaves it out. Weights that are not all whole
+            numbers, or have a mean below 1, are proportions, and are scaled to a mean of 1.
         checkpoint : path, optional
             File in which finished passes are kept, so that an interrupted fit can be resumed.
         progress : callable, optional

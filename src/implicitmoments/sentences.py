@@ -16,6 +16,9 @@ NOTES: dict[str, str] = {
     "from all others by the rule of the fit; score_samples has the log density of every row",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
+    "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
+    "components; try `noise='student'`",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
     "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
     "parameters",
@@ -38,6 +41,8 @@ NOTES: dict[str, str] = {
     "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
+    "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
+    "lower by {gain:.0f}; try `noise_type='separate'`",
     "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
     "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
     "values of `random_state`, and use more rows or fewer lines",
@@ -95,6 +100,18 @@ NOTES: dict[str, str] = {
     "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
     "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
     "negative; `positive=False` learns weights of both signs",
+    "biases_likely": "the components seem to have biases, with which the mean squared error is "
+    "{share:percent} lower; `fit_bias=True` estimates them",
+    "negative_component": "a component with a negative weight makes the mean squared error "
+    "{share:percent} lower; `positive=False` learns weights of both signs",
+    "neuron_missing": "a further component makes the mean squared error {share:percent} lower, "
+    "as where two directions are close together; use `n_components={k}` or more, or a larger "
+    "`n_starts`",
+    "components_merged": "`n_components={asked}`, but the labels determine {k:count component}: "
+    "others are equal to these, or zero, within their errors; more rows may separate them",
+    "polynomial_of_other_inputs": "the inputs do not have mean 0 and covariance I, so that with "
+    "`whiten=False` the moments, and the polynomial that predicts, are biased; `refine=True` fits "
+    "the model itself",
     "directions_not_identified": "directions {which} are not identified: they can turn without "
     "changing the fit, as when two directions are equal, a weight is zero, there are too many "
     "components, or the activation is a polynomial",
@@ -146,11 +163,17 @@ NOTES: dict[str, str] = {
     "variance and weights; use more rows or fewer components",
     "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
     "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
-    "groups may be split or merged; divide each column by its spread before the fit, or use "
-    "`GaussianMixture` with `covariance_type='diag'`",
-    "component_not_spherical": "component {component} is not spherical (variance ratio "
-    "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
-    "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
+    "groups may be split or merged; use `GaussianMixture` with `covariance_type={kind!r}`",
+    "components_differ_in_covariance": "components have different covariances (standard "
+    "deviations from {least_spread:.3g} to {most_spread:.3g}), but the model has one for all, and "
+    "BIC of one each is lower by {gain:,.0f}: groups may be split or merged; use "
+    "`covariance_type={kind!r}`",
+    "columns_correlated": "columns are correlated within components ({columns}: "
+    "{correlation:.2f}), but not in the model, and BIC of full covariances is lower by "
+    "{gain:,.0f}; use `covariance_type={kind!r}`",
+    "components_not_round": "components are not spherical: up to {ratio:.1f} times as wide along "
+    "{direction} as across; BIC of such covariances is lower by {gain:,.0f} with "
+    "{k:count component}; use `GaussianMixture` with `covariance_type={kind!r}`",
     "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
     "or, where groups do not have the shape that the model assumes, set `n_components`",
     "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): a "
@@ -158,12 +181,17 @@ NOTES: dict[str, str] = {
     "`covariance_type`, choose the number with the least `icl()`, or set `n_components`",
     "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
     "be fewer; use `n_components={fewer}` or `n_components='auto'`",
+    "components_are_one": "components {which} are likely to be one: merging them lowers the "
+    "log-likelihood by {loss:.1f}, which chance explains; BIC charges {penalty:.1f} for a "
+    "component; use `n_components={fewer}` or `n_components='auto'`",
+    "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
+    "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
+    "`n_components='auto'`",
     "local_optimum": "components overlap or have few rows, and no moments confirm them: the fit "
     "may be one of several local optima; compare `lower_bound_` for a few values of "
     "`random_state`",
-    "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
-    "number of rows nor the separation confirms the others: there may be fewer components, or "
-    "the fit may be one of several local optima; compare `bic()` for fewer components, and "
+    "moments_unresolved": "the moments alone resolve {resolved} of {k} components: those that EM "
+    "started from ({start}) are confirmed by their likelihood alone; in doubt compare "
     "`lower_bound_` for a few values of `random_state`",
     "columns_constant": "columns without variation: {columns}; they say nothing about the "
     "components; leave them out",
@@ -283,7 +311,14 @@ FACTS: dict[str, str] = {
 }
 
 ERRORS: dict[str, str] = {
-    # of model files: sentences of an older version, and codes of a newer one
+    # of model files: sentences and codes of an older version, and codes of a newer one
+    "component_not_spherical": "component {component} is not spherical (variance ratio "
+    "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
+    "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
+    "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
+    "number of rows nor the separation confirms the others: there may be fewer components, or "
+    "the fit may be one of several local optima; compare `bic()` for fewer components, and "
+    "`lower_bound_` for a few values of `random_state`",
     "stored_sentence": "{text}",
     "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # command line: models and parameters
@@ -341,8 +376,11 @@ FIT: frozenset[str] = frozenset(
     {
         "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        "rows_limit_lines",
-        *("polynomial_predicts", "component_not_spherical", "bic_prefers_fewer"),
+        *("rows_limit_lines", "heavy_tails", "noise_differs"),
+        *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
+        *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
+        "columns_differ_in_spread",
+        *("biases_likely", "negative_component", "neuron_missing"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
         "errors_unknown",
     }
@@ -353,7 +391,8 @@ QUIET: frozenset[str] = frozenset(
         "columns_left_out",
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        *("directions_up_to_sign", "errors_too_large"),
+        *("directions_up_to_sign", "errors_too_large", "components_merged"),
+        "moments_unresolved",  # the likelihood judges
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

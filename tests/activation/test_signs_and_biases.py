@@ -116,7 +116,9 @@ def test_negative_eigenvalues_of_other_inputs_are_not_noted():
     """A positive sum of inputs that are not standard has eigenvalues of both signs."""
     X = np.random.default_rng(0).standard_normal((4_000, D)) + 1
     y = np.maximum(X[:, 0], 0) + np.maximum(X[:, 1], 0)
-    model = ActivationSumRegressor("relu", 2, refine=False, whiten=False).fit(X, y)
+    model = ActivationSumRegressor("relu", 2, refine=False, whiten=False)
+    with pytest.warns(im.AssumptionWarning):
+        model.fit(X, y)
     assert model.polynomial_.rival is not None
     assert "negative_weights_likely" not in model.notes_.codes
 
@@ -320,3 +322,54 @@ def test_reports_and_files_have_the_biases(tmp_path):
     np.testing.assert_array_equal(again.biases_, model.biases_)
     (table,) = model._parameter_tables()
     assert {"bias", "bias error"} < set(table.columns)
+
+
+NOTED = {
+    # what the labels have, what is fitted, and the note that names the option
+    "one negative weight": ({"negative": True}, {}, "negative_component"),
+    "biases": ({"bias": 0.3}, {}, "biases_likely"),
+    "two directions 0.3 rad apart": ({"near": True}, {"n_components": 2}, "neuron_missing"),
+    "right": ({}, {}, None),
+    "right, whitened": ({"shift": 2.0}, {"whiten": True}, None),
+}
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("name", NOTED)
+def test_what_the_model_cannot_express_is_noted_with_the_option_that_can(name, noise):
+    labels, how, code = NOTED[name]
+    rng = np.random.default_rng(len(name))
+    V = np.linalg.qr(rng.standard_normal((5, 5)))[0][:3]
+    if labels.get("near"):
+        V[1] = np.cos(0.3) * V[0] + np.sin(0.3) * V[1]
+    weights = np.array([1.0, 0.8, -0.4 if labels.get("negative") else 0.6])
+    X = rng.standard_normal((3_000, 5))
+    y = np.maximum(X @ V.T + labels.get("bias", 0.0) * np.array([1.0, -1.0, 0.5]), 0) @ weights
+    y += noise * y.std() * rng.standard_normal(len(y))
+    model = ActivationSumRegressor("relu", **{"n_components": 3, "random_state": 0, **how})
+    model.fit(X + labels.get("shift", 0.0), y)
+    said = {"negative_component", "biases_likely", "neuron_missing"} & {*model.notes_.codes}
+    assert said == ({code} if code else set())
+
+
+def test_a_polynomial_of_shifted_inputs_is_noted():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3_000, 4)) + 0.5
+    y = np.maximum(X[:, :2], 0).sum(axis=1)
+    how = {"n_components": 2, "whiten": False, "random_state": 0}
+    model = ActivationSumRegressor("relu", refine=False, **how)
+    with pytest.warns(im.AssumptionWarning):
+        model.fit(X, y)
+    assert "polynomial_of_other_inputs" in model.notes_.codes
+    assert 1 - model.score(X, y) > 1e-3
+    model.set_params(refine=True).fit(X, y)
+    assert model.notes_ == []
+    assert 1 - model.score(X, y) < 1e-9
+
+
+def test_components_that_are_merged_are_counted():
+    X = np.random.default_rng(0).standard_normal((2_000, 4))
+    y = np.maximum(X[:, :2], 0).sum(axis=1)
+    model = ActivationSumRegressor("relu", 3, random_state=0).fit(X, y)
+    (note,) = model.notes_
+    assert (note.code, dict(note.values)) == ("components_merged", {"asked": 3, "k": 2})

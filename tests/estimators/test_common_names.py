@@ -17,6 +17,7 @@ OWN_DEFAULT = {
     "n_components": "sums of activations are pruned by the network, so that counting is safe",
     "max_iter": "EM, or steps of least squares",
     "tol": "a rise of the likelihood, or a fall of the squared error",
+    "noise": "its distribution where EM estimates its deviation, or a deviation that is known",
     "epsilon": "a total variation distance, or relative to the labels",
     "errors": "coefficients have few, covariances many: those of mixtures come on request",
     "whiten": "only a sum of activations can be right for inputs as they are",

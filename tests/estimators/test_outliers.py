@@ -140,3 +140,12 @@ def test_a_wild_label_is_left_out_of_lines_and_of_their_scores(rng):
     assert (model.n_components_, model.stats_["outliers"]) == (2, 1)
     assert model.lower_bound_ == pytest.approx(model.score(X, y)) == model.score(X[1:], y[1:])
     assert model.noise_[0] == pytest.approx(0.2, abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_proportions_buy_no_components(rng):
+    """Weights that are no counts say nothing about the number of rows, whatever their sum is."""
+    X = wild(200, rng)
+    weights = rng.uniform(10, 30, size=200)
+    model = im.SphericalMixture("auto", random_state=0).fit(X, sample_weight=weights)
+    assert (model.n_components_, model.stats_["outliers"]) == (3, 1)

@@ -156,3 +156,51 @@ def test_weights_above_one_count_rows():
         for w in (1.0, 4.0)
     )
     assert np.allclose(ones.coef_errors_, 2 * fours.coef_errors_, rtol=1e-3)
+
+
+class LazyFrame:
+    """Has of a lazy frame of polars what is used: its name, and ``collect``."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def collect(self):
+        return self.frame
+
+
+def test_entries_that_are_no_numbers_are_named_by_column_and_row(case):
+    pandas = pytest.importorskip("pandas")
+    model, (X, *y) = case
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    text = frame.astype({"b": object})
+    text.loc[7, "b"] = "red"
+    array = X.astype(object)
+    array[5, 2] = "?"
+    grouped = frame.assign(d=pandas.Categorical(["u", "v"] * 750))
+    dated = frame.assign(c=pandas.Timestamp("2020-01-01"))
+    for given, column, row, cell in (
+        (text, "b", 7, "red"),
+        (LazyFrame(text), "b", 7, "red"),
+        (array, 2, 5, "?"),
+        ([*X.astype(str).tolist()[:3], ["1", "2", "3", "red"]], 3, 3, "red"),
+        (grouped, "d", 0, "u"),
+        (dated, "c", 0, pandas.Timestamp("2020-01-01")),
+    ):
+        labels = [each[: len(given)] if isinstance(given, list) else each for each in y]
+        with refuses("cell_not_a_number", name="X", column=column, row=row, cell=cell):
+            model.fit(given, *labels)
+    for labels in y:
+        words = labels.astype(object)
+        words[9] = "high"
+        with refuses("cell_not_a_number", name="y", row=9, cell="high"):
+            model.fit(X, words)
+
+
+def test_lazy_frames_are_collected():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(SPHERES[0], columns=list("abcd"))
+    model = im.SphericalMixture(3, random_state=0).fit(LazyFrame(frame))
+    assert list(model.feature_names_in_) == list("abcd")
+    np.testing.assert_array_equal(model.predict(LazyFrame(frame)), model.predict(frame))
+    with refuses("cell_not_a_number", column="a", row=0):
+        model.predict(frame.assign(a="red"))

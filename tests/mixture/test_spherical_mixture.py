@@ -299,7 +299,7 @@ def test_rows_that_cannot_be(data):
 def test_one_blob_for_six_components_has_a_note(rng):
     model = im.SphericalMixture(6, tol=1e-5, random_state=0).fit(rng.normal(size=(3_000, 4)))
     assert model.stats_["resolved"] == 0
-    assert model.notes_.codes == ["bic_prefers_fewer"]
+    assert model.notes_.codes == ["components_are_one"]
 
 
 def test_too_few_iterations_are_told(data):

@@ -6,9 +6,9 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import CovarianceType, Gaussians, make_view, one_less, prefer_fewer
+from implicitmoments.mixture import CovarianceType, Gaussians, make_view
 from implicitmoments.rows import Rows
-from implicitmoments.search import SEARCH, merge_cheapest, run_em
+from implicitmoments.search import SEARCH, merge_cheapest, prefer, run_em
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 
@@ -27,9 +27,37 @@ def test_nothing_is_said_of_a_right_fit(rows):
     assert notes("auto", rows[0]) == []
 
 
-def test_a_missing_component_is_noticed(rows):
-    for k in (1, 3, 4):
-        assert "component_not_spherical" in notes(k, rows[0]).codes
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_a_missing_component_is_noticed(rows, k):
+    X, truth = rows
+    model = im.SphericalMixture(k, random_state=0).fit(X)
+    (note,) = model.notes_
+    assert note.code == "component_missing"
+    groups = [set(truth.labels[model.predict(X) == c]) for c in note.values["which"]]
+    assert all(len(group) > 1 for group in groups)  # each that is named holds several
+    assert k < note.values["more"] <= 5
+
+
+def test_a_missing_component_is_noticed_where_components_overlap():
+    X, _ = make_spherical_mixture(4_000, 4, 3, radius=2.5, separation=2.5, random_state=2)
+    assert "component_missing" in notes(3, X).codes
+    assert set(notes(4, X).codes) <= {"moments_unresolved"}
+
+
+def test_components_that_are_not_round_are_noted_with_their_direction(rows, rng):
+    truth = rows[1]
+    long = np.array([0.8, 0.6, 0.0, 0.0])
+    X = 2 * truth.vectors[truth.labels] + rng.normal(size=rows[0].shape)
+    X += 2 * rng.normal(size=(len(X), 1)) * long
+    frame = pd.DataFrame(X, columns=["height", "weight", "age", "sleep"])
+    (note,) = notes(5, frame)
+    assert note.code == "components_not_round"
+    assert note.values["columns"] == ["height", "weight"]
+    assert note.values["ratio"] == pytest.approx(5**0.5, rel=0.2)
+    assert note.values["kind"] == "full"
+    better = im.GaussianMixture(5, covariance_type="full", random_state=0).fit(X)
+    assert better.bic(X) < im.SphericalMixture(5, random_state=0).fit(X).bic(X)
+    assert better.notes_ == []
 
 
 def test_columns_of_other_units_are_named(rows, rng):
@@ -46,12 +74,11 @@ def test_columns_of_other_units_are_named(rows, rng):
 def test_notes_are_warnings(rows):
     with pytest.warns(im.AssumptionWarning) as caught:
         model = im.SphericalMixture(5, random_state=0).fit(rows[0] * [1.0, 1.0, 1.0, 9.0])
-    assert model.notes_.codes == ["columns_differ_in_spread", "component_not_spherical"]
+    (note,) = model.notes_
+    assert (note.code, note.values["most"]) == ("columns_differ_in_spread", "x3")
     assert [str(each.message) for each in caught] == [str(note) for note in model.notes_]
     assert {each.filename for each in caught} == {__file__}
-    assert [each.category for each in caught] == [im.AssumptionWarning, im.FitWarning]
-    for k, code in ((4, "component_not_spherical"), (6, "bic_prefers_fewer")):
-        assert notes(k, rows[0]).codes == [code]
+    assert [each.category for each in caught] == [im.FitWarning]
 
 
 def test_a_number_that_stops_at_its_bound_is_said(rows):
@@ -66,7 +93,9 @@ def test_groups_that_are_not_round_are_said_where_their_number_is_chosen():
     X[2_000:, 1] += 30
     model = im.SphericalMixture("auto", random_state=0).fit(X)
     assert model.n_components_ > 2
-    assert "components_overlap" in model.notes_.codes
+    (note,) = model.notes_
+    assert note.code == "columns_differ_in_spread"
+    assert note.values["k"] == 2
 
 
 def test_few_rows_are_said(rows):
@@ -81,7 +110,9 @@ def test_what_the_moments_could_not_tell_is_kept_apart():
     model = im.SphericalMixture(30, random_state=0).fit(X)
     assert model.stats_["start"] == "merge"
     assert model.decoded_components_.notes
-    assert model.notes_ == []  # what was found from micro-components is right
+    (note,) = model.notes_  # what was found from micro-components is right: no warning
+    assert note.code == "moments_unresolved"
+    assert note.values["start"] == "merge"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -107,8 +138,8 @@ def test_components_that_few_rows_leave_open_are_said():
     model = im.SphericalMixture(40, random_state=0).fit(X)
     assert model.stats_["resolved"] < 40
     note = model.notes_[-1]
-    assert note.code == "components_unresolved"
-    assert note.values == {"resolved": model.stats_["resolved"], "k": 40}
+    assert note.code == "moments_unresolved"
+    assert note.values["resolved"] == model.stats_["resolved"]
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -118,19 +149,24 @@ def test_extra_components_of_one_group_are_said(k, seed):
     model = im.SphericalMixture(k, random_state=0).fit(X)
     assert model.stats_["resolved"] < k
     (note,) = model.notes_
-    assert (note.code, note.values) == ("bic_prefers_fewer", {"k": k, "fewer": k - 1})
+    assert note.code == "components_are_one"
+    assert note.values["fewer"] == k - 1
 
 
-def test_bic_prefers_fewer_by_its_price_of_a_component(rows):
+def test_the_two_components_that_are_one_are_named(rows):
     """Where BIC of two fits says so, and not for the components there are."""
     X, truth = rows
-    for k in (5, 6):
-        model, fewer = (im.SphericalMixture(j, random_state=0).fit(X) for j in (k, k - 1))
-        better = fewer.bic(X) < model.bic(X)
-        assert ("bic_prefers_fewer" in model.notes_.codes) == better == (k == 6)
-    pair = truth.labels < 2
-    known = im.SphericalMixture(3, variance=1.0, random_state=0).fit(X[pair])
-    assert "bic_prefers_fewer" in known.notes_.codes
+    model, fewer = (im.SphericalMixture(j, random_state=0).fit(X) for j in (6, 5))
+    (note,) = model.notes_
+    assert note.code == "components_are_one"
+    means = truth.vectors[:, None] - model.means_
+    group = np.argmin(np.sum(means**2, axis=2), axis=0)  # of each component
+    a, b = note.values["which"]
+    assert group[a] == group[b]
+    loss = (model.lower_bound_ - fewer.lower_bound_) * len(X)
+    assert note.values["loss"] == pytest.approx(max(loss, 0), abs=1)
+    known = im.SphericalMixture(3, variance=1.0, random_state=0).fit(X[truth.labels < 2])
+    assert "components_are_one" in known.notes_.codes
 
 
 def test_a_component_that_only_all_rows_show_is_not_doubted():
@@ -140,11 +176,10 @@ def test_a_component_that_only_all_rows_show_is_not_doubted():
     rows, few = view.hold(Rows.of(X)), view.hold(Rows.of(X[:60]))
     start = view.inside(Gaussians(np.full(2, 0.5), truth.vectors, np.ones((2, 3))))
     fitted = run_em(view.family, rows, start, SEARCH).state
-    assert one_less(view.family, few, fitted) == 1
     less = merge_cheapest(view.family, few, fitted)
     parts = [(part, view.family.e_step(part, fitted).level) for part in (few, rows)]
-    assert prefer_fewer(view.family, less, parts[:1]) == 1
-    assert prefer_fewer(view.family, less, parts) is None
+    assert prefer(view.family, fitted, less, parts[:1]).state.k == 1
+    assert prefer(view.family, fitted, less, parts) is None
 
 
 @pytest.mark.parametrize("weights", [None, [10, 1]])

@@ -32,12 +32,12 @@ def moved_weights(weights, theta):
 class LineModel:
     """Lines at random, and their twin: the log-likelihood at other parameters."""
 
-    def __init__(self, rng, shared, intercept):
+    def __init__(self, rng, shared, intercept, freedom=np.inf):
         k, q = 3, 3
-        self.model = Model(shared=shared, intercept=intercept)
+        self.model = Model(shared, intercept, np.isfinite(freedom))
         coef = rng.normal(size=(k, q)) * (np.arange(q) >= self.model.first)
         variances = np.full(k, 0.5) if shared else rng.uniform(0.3, 1.5, size=k)
-        self.lines = Lines(softmax(rng.normal(size=k)), coef, variances)
+        self.lines = Lines(softmax(rng.normal(size=k)), coef, variances, np.full(k, freedom))
         self.scored = ScoredLines(self.lines, self.model)
         self.X, self.y = rng.normal(size=(40, q - 1)), rng.normal(size=40)
         self.rows = design_rows(Rows.of(self.X, y=self.y, counts=rng.uniform(0, 2, size=40)))
@@ -53,7 +53,8 @@ class LineModel:
         g = theta[: k * own].reshape(k, own)[:, :p]
         coef[:, first:] += np.sqrt(lines.variances)[:, None] * g / precision[:, None]
         weights = moved_weights(lines.weights, theta)
-        moved = Lines(weights, coef, lines.variances / precision)
+        tail = theta[k * own + self.model.shared] if self.model.student else 0.0
+        moved = Lines(weights, coef, lines.variances / precision, lines.freedom * np.exp(tail))
         block = self.rows.block
         return float(block["counts"] @ responsibilities(moved, block["x"].T)[1])
 
@@ -98,6 +99,7 @@ class GaussianModel:
 
 MODELS = {
     **{f"lines {s} {i}": (LineModel, (s, i)) for s in (True, False) for i in (True, False)},
+    **{f"student {s}": (LineModel, (s, True, 3.0)) for s in (True, False)},
     **{name: (GaussianModel, (name, False)) for name in COVARIANCE_TYPES},
     "known": (GaussianModel, ("tied_spherical", True)),
 }

@@ -56,7 +56,7 @@ class ToyFamily:
     def e_step(self, rows, state):
         joint = self.log_joint(rows, state)
         top = np.logaddexp.reduce(joint, axis=1)
-        sums = self.expect(rows, np.exp(joint - top[:, None]) * rows.counts[:, None])
+        sums = self.expect(rows, np.exp(joint - top[:, None]) * rows.counts[:, None], state)
         return Sums(float(rows.counts @ top), sums.total, sums.counts, sums.points, sums.squares)
 
     def m_step(self, sums, before):
@@ -91,7 +91,7 @@ class ToyFamily:
     def part(self, rows, places, counts):
         return Rows(rows.x[places], counts)
 
-    def expect(self, rows, shares):
+    def expect(self, rows, shares, state):
         x = rows.x
         return Sums(0.0, rows.counts.sum(), shares.sum(axis=0), shares.T @ x, shares.T @ x**2)
 

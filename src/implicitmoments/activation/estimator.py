@@ -248,6 +248,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         self.stats_["outliers_kept"], self.notes_ = n_extreme, notes
         if refined is not None:
             self._store_network(refined, problem)
+        if not standard and self.stats_["hypothesis"] == "polynomial":
+            self.notes_.append(Note("polynomial_of_other_inputs"))
 
     def _prediction(self) -> RowFunction:
         return RowFunction(partial(evaluate_hypothesis, self._hypothesis, self.whitening_))
@@ -384,5 +386,8 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             self.stats_["hypothesis"] = "network"
         else:
             self.notes_.append(Note("polynomial_predicts"))
+        if self.n_components != "auto" and best.network.k < int(self.n_components):
+            values = {"asked": self.n_components, "k": best.network.k}
+            self.notes_.append(Note("components_merged", values))
         if not best.converged:
             self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))

@@ -78,7 +78,7 @@ def larger(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> Netw
     some = some_of(rows, (k + 1) * (q + 1), rng, GROWTH_ROWS)
     grown = best if some is rows else measure_loss(some, best.network)
     for _ in range(MOST_MORE):
-        further = _with_another(some, grown, rng)
+        further = add_component(some, grown, rng)
         if further is None:
             break
         grown = further
@@ -98,7 +98,7 @@ def exchanged(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> N
     projected = best.network.through(basis.T)
     start = measure_loss(some, projected)
     for _ in range(EXCHANGES):
-        grown = _with_another(some, start, rng)
+        grown = add_component(some, start, rng)
         if grown is None:
             return None
         fewer = min(_without_one(some, grown.network), key=loss_of)
@@ -159,7 +159,7 @@ def _rises(gram: Floats, right: Floats, *, positive: bool) -> Floats:
     return np.where(weights < 0, 0.0, rises) if positive else np.asarray(rises)
 
 
-def _with_another(
+def add_component(
     rows: Rows, best: FittedNetwork, rng: np.random.Generator
 ) -> FittedNetwork | None:
     """Return a network of one more component after a few steps; None if it hardly helps."""

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from implicitmoments.activation.alternatives import note_alternative
 from implicitmoments.activation.moves import (
     TRIAL_STEPS,
     TRIAL_TOL,
@@ -121,13 +122,16 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         if not (more or best.network.simple):
             steps = (moved, pruned)
         best = grow_and_prune((criterion(best, rows.total), best), judge, steps, patience=1)
-    errors = errors_of(best)
+    errors, notes = errors_of(best), Notes()
+    if max_iter:
+        whitened = problem.whitening is not None
+        notes += note_alternative(rows, best, np.random.default_rng(seed), whitened=whitened)
     order = np.argsort(-np.abs(best.network.weights), kind="stable")
     network = _choose_signs(best.network.take(order), parity)
     return Refined(
         replace(best, network=network, converged=best.converged or not max_iter),
         errors.take(order),
-        _findings(activation, errors, order, parity > 0),
+        Notes([*notes, *_findings(activation, errors, order, parity > 0)]),
         tried,
         decoded,
         best.expected_error(rows.total),

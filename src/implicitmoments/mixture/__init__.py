@@ -3,7 +3,7 @@
 from implicitmoments.mixture.diagnostics import ROWS_FOR_WIDTH, measure_within
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.far_groups import far_groups
-from implicitmoments.mixture.fit import one_less, prefer_fewer, search_again
+from implicitmoments.mixture.fit import search_again
 from implicitmoments.mixture.gaussian import GaussianMixture
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_densities, log_joint
 from implicitmoments.mixture.incremental import begin_stream, continue_stream

@@ -18,13 +18,12 @@ from implicitmoments.search import SEARCH
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 ROWS_FOR_WIDTH = 20  # of a component whose width is measured: fewer give no eigenvalue
-UNLIKE = 2.0  # ratio of the spreads of two columns from which one variance misleads
 WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
 # The same among the rows of one component: equal ones two deviations apart have 0.16, and parts
 # of one group with heavy tails or without a peak 0.4 and more.
 SHARED = 0.3
-ROWS_PER_FEATURE = 10  # of a component: fewer do not show that it is spherical
+FEW_ROWS = 20  # of a component: so few may be in the tail of another by chance
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 CONSTANT = 1e-14  # of the largest value of a column: one with smaller deviations is constant
@@ -125,7 +124,7 @@ class Evidence:
     stats: dict[str, Any]  # of the estimator
     within: Within
     most: int | None  # the largest number of components tried, where it was chosen
-    fewer: int | None  # a smaller number of components of lower BIC
+    better: Note | None  # on a number or shape of components of lower BIC
     n_moves: int | None = None  # where all of them were tried
 
     @property
@@ -142,28 +141,40 @@ def notes_on(fit: Evidence) -> Notes:
         notes.append(Note("outliers_dropped", {"n": fit.stats["outliers"]}))
     notes += _notes_on_columns(fit)
     notes += _notes_on_rows(fit)
-    notes += _notes_on_shape(fit)
-    k = fit.mixture.k
-    if fit.most is not None and k >= fit.most:
-        notes.append(Note("stopped_at_max_components", {"most": fit.most}))
-    elif fit.most is not None and fit.within.overlapping:
-        rate = fit.within.misclassification_rate
-        notes.append(Note("components_overlap", {"rate": rate}))
-    smallest = fit.rows.total * float(fit.mixture.weights.min())
-    unproved = fit.within.overlapping or smallest < ROWS_PER_FEATURE * fit.mixture.d
-    fewest = 2 * fit.kind.fewest_rows(fit.mixture.d)
-    in_doubt = fit.within.overlapping or smallest < max(2 * ROWS_PER_FEATURE, fewest)
+    return Notes([*notes, *_notes_on_number(fit), *_notes_on_start(fit)])
+
+
+def _notes_on_number(fit: Evidence) -> Notes:
+    """Return the note on a better number or shape, or on where the search for a number ended.
+
+    At most one, so that no advice contradicts another.
+    """
+    if fit.better is not None:
+        return Notes([fit.better])
+    if fit.most is not None and fit.mixture.k >= fit.most:
+        return Notes([Note("stopped_at_max_components", {"most": fit.most})])
+    if fit.most is not None and fit.within.overlapping:
+        return Notes([Note("components_overlap", {"rate": fit.within.misclassification_rate})])
+    return Notes()
+
+
+def _notes_on_start(fit: Evidence) -> Notes:
+    """Return notes on a search that may have ended too early, and on what the moments resolve."""
     # one component needs no search, and groups that were fitted apart have no common one
-    resolved = k if k == 1 or "groups" in fit.stats else fit.stats.get("resolved", 0)
-    if fit.fewer is not None:
-        notes.append(Note("bic_prefers_fewer", {"k": k, "fewer": fit.fewer}))
-    elif fit.n_moves is not None:
-        notes.append(Note("search_exhausted", {"n_moves": fit.n_moves}))
-    elif resolved < k and fit.stats["start"] == "moments" and unproved:
-        notes.append(Note("components_unresolved", {"resolved": resolved, "k": k}))
-    elif resolved < k and fit.stats["start"] != "moments" and in_doubt:
-        notes.append(Note("local_optimum"))
-    return notes
+    k, stats = fit.mixture.k, fit.stats
+    resolved = k if k == 1 or "groups" in stats else stats.get("resolved", 0)
+    smallest = fit.rows.total * float(fit.mixture.weights.min())
+    fewest = max(FEW_ROWS, 2 * fit.kind.fewest_rows(fit.mixture.d))
+    if fit.better is None and fit.n_moves is not None:
+        return Notes([Note("search_exhausted", {"n_moves": fit.n_moves})])
+    if resolved >= k or fit.better is not None:
+        return Notes()
+    if stats["start"] != "moments" and (fit.within.overlapping or smallest < fewest):
+        return Notes([Note("local_optimum")])
+    if "resolved" in stats:
+        values = {"resolved": resolved, "k": k, "start": stats["start"]}
+        return Notes([Note("moments_unresolved", values)])
+    return Notes()
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
@@ -206,22 +217,4 @@ def _notes_on_rows(fit: Evidence) -> Notes:
         notes.append(Note("components_borrow", {"which": few, "fewest": fewest}))
     elif fit.n < max(fewest, ROWS_PER_COMPONENT) * k:
         notes.append(Note("few_rows_per_component", {"n": fit.n, "k": k}))
-    return notes
-
-
-def _notes_on_shape(fit: Evidence) -> Notes:
-    """Return notes on components that are to be spherical, and are not."""
-    if fit.kind.shape != "spherical":
-        return Notes()
-    notes, spreads, widths = Notes(), fit.within.spreads, np.nan_to_num(fit.within.widths)
-    least, most = int(spreads.argmin()), int(spreads.argmax())
-    if spreads[most] > UNLIKE * spreads[least]:
-        values = {"least": fit.columns[least], "least_spread": float(spreads[least])}
-        values |= {"most": fit.columns[most], "most_spread": float(spreads[most])}
-        notes.append(Note("columns_differ_in_spread", values))
-    if (
-        not fit.within.overlapping and widths.max() > WIDE
-    ):  # pieces of one group may have any shape
-        values = {"component": int(widths.argmax()), "ratio": float(widths.max())}
-        notes.append(Note("component_not_spherical", values))
     return notes

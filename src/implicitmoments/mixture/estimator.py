@@ -9,9 +9,10 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, check_squares, move_like, namespace_of
 from implicitmoments.estimator import as_floats, column_names
+from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import GaussianFit, one_less, search_again
+from implicitmoments.mixture.fit import GaussianFit, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import (
     Stream,
@@ -25,6 +26,7 @@ from implicitmoments.mixture.summary import MixtureSummary
 from implicitmoments.mixture.view import View, constant_columns
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import Outliers, leave_out_outliers, standardise_rows
 from implicitmoments.rows.view import LARGEST_SINGLE
@@ -180,9 +182,11 @@ class MixtureEstimator(MixtureSummary):
         sample = view.back(stream.sample)
         sample = sample.weighted(stream.sums.total / sample.total)
         if stream.searched_at > before.searched_at:
-            fewer = one_less(view.family, stream.sample.hold(), stream.mixture)
+            held = stream.sample.hold()
+            parts = [(held, view.family.e_step(held, stream.mixture).level)]
+            better = find_better(view, stream.mixture, parts, None, sample, options, rng)
             within = look_within(view, sample, self._mixture(), rng)
-            self._check(within, fewer, None, sample)
+            self._check(within, self._numbered(better, stream.mixture), None, sample)
         self._store_errors(sample, view)
 
     def _fit_rows(self, rows: Rows, seed: int, *, reduce: bool = False) -> View:
@@ -203,7 +207,8 @@ class MixtureEstimator(MixtureSummary):
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
         self._store_fit(found, rows)
         within = look_within(found.view, rows, self._mixture(), rng)
-        self._check(within, found.fewer, found.n_moves, rows)
+        better = self._numbered(found.better, found.fitted.state)
+        self._check(within, better, found.n_moves, rows)
         which = found.view.at_floor(self._mixture(), self._options(rows).ridge).tolist()
         if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
             self.notes_.append(Note("variance_at_floor", {"which": which}))
@@ -230,23 +235,41 @@ class MixtureEstimator(MixtureSummary):
         columns = [column_names(self)[j] for j in np.flatnonzero(~own)]
         self.notes_.append(Note("columns_left_out", {"columns": columns}))
 
+    def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
+        """Return a note on a mixture with the numbers and names that the estimator has."""
+        if note is None:
+            return None
+        return with_names(renumbered(note, np.argsort(self._order(state))), self._names())
+
+    def _names(self) -> list[str]:
+        """Return the names of the columns that were not left out."""
+        names, constants = column_names(self), getattr(self, "_constants", None)
+        if constants is None:
+            return list(names)
+        return [names[j] for j in np.flatnonzero(np.isnan(constants))]
+
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         """Store a fit of all rows."""
         self._store(found.fitted, found.view.family.kind, rows)
 
-    def _check(self, within: Within, fewer: int | None, n_moves: int | None, rows: Rows) -> None:
+    def _check(self, within: Within, better: Note | None, n_moves: int | None, rows: Rows) -> None:
         """Store what was measured about the means, and the notes on it."""
         self.stats_["misclassification_rate"] = within.misclassification_rate
         if self._type.shape == "spherical":
             self.stats_["spread_by_column"] = within.spreads.tolist()
             self.stats_["width_by_component"] = within.widths.tolist()
         most = self.max_components if self.n_components == "auto" else None
-        names = column_names(self)
-        if self._constants is not None:
-            names = [names[j] for j in np.flatnonzero(np.isnan(self._constants))]
         self.notes_ = notes_on(
             Evidence(
-                rows, self._mixture(), self._type, names, self.stats_, within, most, fewer, n_moves
+                rows,
+                self._mixture(),
+                self._type,
+                self._names(),
+                self.stats_,
+                within,
+                most,
+                better,
+                n_moves,
             )
         )
         self._note_convergence()
@@ -261,13 +284,18 @@ class MixtureEstimator(MixtureSummary):
         In the library and the precision of the rows, and on their device.
         """
         state, like = fitted.state, rows.first["x"]
-        if self.stats_["start"] != "given":
-            state = state.take(np.argsort(-state.weights, kind="stable"))
+        state = state.take(self._order(state))
         self.weights_, self.means_ = move_like(state.weights, like), move_like(state.means, like)
+        self._store_freedom(float(state.freedom[0]))
         self._store_covariances(state.covariances, kind)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
         self.lower_bound_ = float(fitted.level)
         self.stats_["mean_log_likelihood_history"] = fitted.history
+
+    def _order(self, state: Gaussians) -> Integers:
+        """Return the order of components: the heaviest first, unless they were given."""
+        given = self.stats_["start"] == "given"
+        return np.arange(state.k) if given else np.argsort(-state.weights, kind="stable")
 
     def _store_errors(self, rows: Rows, view: View) -> None:
         """Store standard errors, if asked for; note where there are none."""
@@ -298,6 +326,12 @@ class MixtureEstimator(MixtureSummary):
         """Store covariances (k, d, d) or (k, d)."""
         raise NotImplementedError
 
+    def _drops_outliers(self) -> bool:
+        return self.drop_outliers
+
+    def _store_freedom(self, freedom: float) -> None:
+        """Store the degrees of freedom; infinite where components are Gaussian by assumption."""
+
     def _store_covariance_errors(self, whole: Any) -> None:
         """Store standard errors of covariances (k, d, d) or (k, d), or None."""
         raise NotImplementedError
@@ -314,7 +348,7 @@ class MixtureEstimator(MixtureSummary):
         """
         k = 1 if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in SPHERICAL
-        found = leave_out_outliers(standardise_rows(rows), k, drop=self.drop_outliers)
+        found = leave_out_outliers(standardise_rows(rows), k, drop=self._drops_outliers())
         check_squares("X", found.rows.census.squares or 0.0)
         long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
         rows = replace(found.rows.as_given(), wide=long or not spherical)

@@ -29,6 +29,13 @@ from implicitmoments.mixture.gaussians import (
 )
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search.em import Places
+from implicitmoments.search.noise import (
+    FIRST,
+    expected_factors,
+    information,
+    unpack_freedom,
+    update_freedom,
+)
 
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
@@ -48,6 +55,8 @@ class GaussianFamily:
     least: Floats | float = 1e-6
     # Covariance of every component, in the shape that a state has, where it is not estimated.
     known: Floats | float | None = None
+    # Components have multivariate t distributions, whose degrees of freedom are shared.
+    student: bool = False
 
     @property
     def free(self) -> bool:
@@ -56,13 +65,13 @@ class GaussianFamily:
 
     def e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         """Return the sums of one pass over all rows."""
-        if not self.free and state.shared:
+        if not self.free and state.shared and state.gaussian:
             return self._shared_e_step(rows, state)
         lifted = rows.lifted_by(self.kind.lift)
-        slopes = self.kind.slopes(state)
-        found = lifted.fold(partial(_block_sums, slopes, None), width=state.k, what="EM")
+        step = partial(_block_sums, self.kind.slopes(state), None, state)
+        found = lifted.fold(step, width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
-        return _as_sums(to_numpy(found["moments"]), state.d, level, total)
+        return _as_sums(found, state.d, level, total)
 
     def _shared_e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         r"""Sum as the E-step does where all components have one covariance C.
@@ -74,7 +83,7 @@ class GaussianFamily:
         linear, offsets, precisions = state.linear_parts(state.covariances[:1])
         given, center, scale = _unmapped(rows)
         slopes = scale[:, None] * linear.T
-        step = partial(_block_sums, slopes, offsets - center @ slopes)
+        step = partial(_block_sums, slopes, offsets - center @ slopes, state)
         found = given.fold(step, width=state.k, what="EM")
         counts, total = to_numpy(found["counts"]), float(found["total"])
         points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
@@ -103,14 +112,28 @@ class GaussianFamily:
             covariances = np.repeat(self._covariances(pooled, before.d), before.k, axis=0)
         else:
             covariances = self._separate(sums.counts, inside, pooled, before)
-        return Gaussians(weights / weights.sum(), means, covariances)
+        freedom = self.adopt(before).freedom
+        if not before.gaussian:
+            every = (float(each.sum()) for each in (sums.counts, sums.factors, sums.tails))
+            freedom = update_freedom(freedom, before.d, *every)
+        return Gaussians(weights / weights.sum(), means, covariances, freedom)
+
+    def adopt(self, state: Gaussians) -> Gaussians:
+        """Return components of another law, to start from."""
+        if state.gaussian != self.student:
+            return state
+        return replace(state, freedom=np.full(state.k, FIRST if self.student else np.inf))
+
+    def log_peaks(self, state: Gaussians) -> Floats:
+        """Return log weight plus log density at each mean, (k,)."""
+        return state.log_peaks
 
     def _about_means(self, sums: GaussianSums, before: Gaussians) -> tuple[Floats, Floats]:
         """Return means, and sums of products about them, (k, q)."""
         filled = sums.counts > EMPTY
-        safe = np.where(filled, sums.counts, 1.0)[:, None]
+        safe = np.where(filled, sums.factors, 1.0)[:, None]
         means = np.where(filled[:, None], sums.points / safe, before.means)
-        return means, sums.products - sums.counts[:, None] * self.kind.products(means)
+        return means, sums.products - sums.factors[:, None] * self.kind.products(means)
 
     def _covariances(self, products: Floats, d: int) -> Floats:
         if self.kind.shape != "full":
@@ -149,6 +172,7 @@ class GaussianFamily:
 
         A covariance that components share is there once, and one that is known is not.
         """
+        freedom = np.log(self.adopt(state).freedom[: self.student])
         weights = np.log(np.maximum(state.weights, SMALLEST_SHARE))
         covariances = state.covariances[: self._n_estimated(state)]
         if self.kind.shape == "spherical":
@@ -159,18 +183,21 @@ class GaussianFamily:
             j, i = pairs(state.d)
             shape = np.asarray(np.linalg.cholesky(covariances)[:, i, j], dtype=float)
             shape[:, i == j] = np.log(shape[:, i == j])
-        return np.concatenate([weights, state.means.ravel(), shape.ravel()])
+        return np.concatenate([freedom, weights, state.means.ravel(), shape.ravel()])
 
     def unpack(self, packed: Floats, like: Gaussians) -> Gaussians:
         """Return the mixture of a vector."""
-        k, d, logs = like.k, like.d, packed[: like.k]
+        k, d, freedom = like.k, like.d, like.freedom
+        if self.student:
+            packed, freedom = packed[1:], unpack_freedom(packed[0], k)
+        logs = packed[:k]
         weights = np.exp(np.clip(logs - logs.max(), LOWEST_LOG, 0.0))
         means, covariances = packed[k : k + k * d].reshape(k, d), like.covariances
         if self.known is None:
             shape = packed[k + k * d :].reshape(self._n_estimated(like), -1)
             covariances = self.raised(self._unpacked_covariances(shape, d))
             covariances = np.repeat(covariances, k // len(covariances), axis=0)
-        return Gaussians(weights / weights.sum(), means, covariances)
+        return Gaussians(weights / weights.sum(), means, covariances, freedom)
 
     def _unpacked_covariances(self, shape: Floats, d: int) -> Floats:
         if self.kind.shape != "full":
@@ -195,7 +222,8 @@ class GaussianFamily:
         else:
             j, i = pairs(d)
             shape = np.where(i == j, math.sqrt(2.0), 1 / deviations[:n, i]) * roots
-        return np.concatenate([root, means.ravel(), shape.ravel()])
+        freedom = np.sqrt(information(self.adopt(state).freedom[: self.student], d))
+        return np.concatenate([freedom, root, means.ravel(), shape.ravel()])
 
     def _n_estimated(self, state: Gaussians) -> int:
         """Count the covariances that are estimated."""
@@ -203,7 +231,7 @@ class GaussianFamily:
 
     def n_parameters(self, state: Gaussians) -> int:
         """Count the free parameters."""
-        n = state.k * (state.d + 1) - 1
+        n = state.k * (state.d + 1) - 1 + self.student
         return n + self._n_estimated(state) * self.kind.n_numbers(state.d)
 
     def log_joint(self, rows: Rows, state: Gaussians) -> Array:
@@ -211,9 +239,9 @@ class GaussianFamily:
         lifted, slopes = rows.lifted_by(self.kind.lift), self.kind.slopes(state)
         if lifted.held:
             x = lifted.block["x"]
-            return linear_rows(x, move_like(slopes, x))
+            return state.in_law(linear_rows(x, move_like(slopes, x)))
         parts = [
-            linear_rows(block["x"], move_like(slopes, block["x"]))
+            state.in_law(linear_rows(block["x"], move_like(slopes, block["x"])))
             for block in lifted.blocks(state.k)
         ]
         return namespace_of(parts[0]).concat(parts)
@@ -227,18 +255,19 @@ class GaussianFamily:
         """Return the rows at some places, each counting as often as given."""
         return rows.take(places, counts)
 
-    def expect(self, rows: Rows, shares: Array) -> GaussianSums:
+    def expect(self, rows: Rows, shares: Array, state: Gaussians) -> GaussianSums:
         """Return the sums for given responsibilities (n, m)."""
-        lifted = rows.lifted_by(self.kind.lift)
+        lifted, slopes = rows.lifted_by(self.kind.lift), self.kind.slopes(state)
         if lifted.held:
-            moments = to_numpy(cross_sums(shares, lifted.block["x"]))
+            found = _weighted_sums(slopes, state, lifted.block["x"], shares)
         else:
-            moments, start = np.zeros(()), 0
+            sums, start = list[Sums](), 0
             for block in lifted.blocks(int(shares.shape[1])):
                 end = start + int(block["x"].shape[0])
-                moments = moments + to_numpy(cross_sums(shares[start:end, :], block["x"]))
+                sums.append(_weighted_sums(slopes, state, block["x"], shares[start:end, :]))
                 start = end
-        return _as_sums(moments, rows.n_features, 0.0, rows.total)
+            found = {name: sum(to_numpy(each[name]) for each in sums) for name in sums[0]}
+        return _as_sums(found, rows.n_features, 0.0, rows.total)
 
     def pool(self, sums: GaussianSums, state: Gaussians) -> Floats:
         """Return rows and products about the mean of each component where one is shared."""
@@ -266,7 +295,7 @@ class GaussianFamily:
         else:
             shared = (together + rest[1:]) / (counts + rest[0])
             covariances = np.repeat(self._covariances(shared, before.d), size, axis=0)
-        return Gaussians(weights, means, covariances)
+        return Gaussians(weights, means, covariances, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
         """Return the expected log-likelihood of the rest, up to a constant, for each trial."""
@@ -285,20 +314,23 @@ class GaussianFamily:
         if not self.kind.tied and part.total < 2 * self.kind.fewest_rows(state.d):
             # two parts would borrow the covariances in which they differ
             return state.take(np.zeros(0, dtype=np.int64))
-        return split_starts(part, state, i, self.kind, rng, free=self.free)
+        starts = split_starts(part, state, i, self.kind, rng, free=self.free)
+        return replace(starts, freedom=np.full(starts.k, state.freedom[i]))
 
     def candidates(
         self, rows: Rows, state: Gaussians, log_density: Array, rng: np.random.Generator
     ) -> Gaussians:
         """Return components that others may hide."""
-        return missing_components(rows, state, log_density, rng, free=self.free)
+        found = missing_components(rows, state, log_density, rng, free=self.free)
+        return replace(found, freedom=np.full(found.k, state.freedom[0]))
 
     def from_shares(self, rows: Rows, shares: Array) -> Gaussians:
         """Return the mixture of held rows with given responsibilities (n, k)."""
         counts, d = self.counts(rows), rows.n_features
-        sums = self.expect(rows, shares * counts[:, None])
+        like = self.single(int(shares.shape[1]), d)
+        sums = self.expect(rows, shares * counts[:, None], like)
         sums = replace(sums, total=float(sums.counts.sum()))
-        return self.m_step(sums, self.single(int(shares.shape[1]), d))
+        return self.m_step(sums, like)
 
     def single(self, k: int, d: int) -> Gaussians:
         """Return k equal components of standardised rows."""
@@ -312,9 +344,27 @@ def _exp(logs: Floats) -> Floats:
     return np.asarray(np.exp(np.clip(logs, LOWEST_LOG / 4, -LOWEST_LOG / 4)))
 
 
-def _as_sums(moments: Floats, d: int, level: float, total: float) -> GaussianSums:
+def _as_sums(found: Sums, d: int, level: float, total: float) -> GaussianSums:
     """Return named sums of products with lifted rows (x, products, 1)."""
-    return GaussianSums(level, total, moments[:, -1], moments[:, :d], moments[:, d:-1])
+    moments = to_numpy(found["moments"])
+    parts = (moments[:, :d], moments[:, d:-1])
+    if "tails" not in found:
+        return GaussianSums(level, total, moments[:, -1], *parts)
+    counts, tails = (to_numpy(found[name]) for name in ("counts", "tails"))
+    return GaussianSums(level, total, counts, *parts, moments[:, -1], tails)
+
+
+def _weighted_sums(slopes: Floats, state: Gaussians, x: Array, shares: Array) -> Sums:
+    """Return the sums of lifted rows for given responsibilities, (n, k)."""
+    if state.gaussian:
+        return {"moments": cross_sums(shares, x)}
+    xp, freedom = namespace_of(x), move_like(state.freedom, x)
+    tails = state.log_tails(linear_rows(x, move_like(slopes, x)))
+    return {
+        "counts": xp.sum(shares, axis=0, dtype=xp.float64),
+        "tails": xp.sum(shares * tails, axis=0, dtype=xp.float64),
+        "moments": cross_sums(shares * expected_factors(tails, freedom, state.d), x),
+    }
 
 
 def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
@@ -331,21 +381,21 @@ def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
     return rows, np.zeros(d), np.ones(d)
 
 
-def _block_sums(slopes: Floats, offsets: Floats | None, block: Block) -> Sums:
-    """Return the sums of a block of rows, in whose numbers log densities are linear."""
+def _block_sums(slopes: Floats, offsets: Floats | None, state: Gaussians, block: Block) -> Sums:
+    """Return the sums of a block of rows, in which log densities of Gaussians are linear."""
     x, times = block["x"], block.get("counts")
     xp = namespace_of(x)
     joint = linear_rows(x, move_like(slopes, x))
     if offsets is not None:
         joint += move_like(offsets, x)
-    shares, densities = softmax_rows(joint)
+    shares, densities = softmax_rows(state.in_law(joint))
     total = float(x.shape[0])
     if times is not None:
         shares, densities = shares * times[:, None], densities * times
         total = float(xp.sum(times, dtype=xp.float64))
     return {
+        **_weighted_sums(slopes, state, x, shares),
         "counts": xp.sum(shares, axis=0, dtype=xp.float64),
-        "moments": cross_sums(shares, x),
         "log_likelihood": xp.sum(densities, dtype=xp.float64),
         "total": total,
     }

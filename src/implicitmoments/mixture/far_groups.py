@@ -13,6 +13,7 @@ from implicitmoments.mixture.fit import GaussianFit, fit_gaussians
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.view import View, make_view, rounding_steps
+from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.outliers import squared_distances, standardise_rows
@@ -136,7 +137,7 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
     merge that loses least, follows until there are k in all.
     """
     groups = None
-    if options.given is None:
+    if options.given is None and not options.student:  # whose components share tails
         groups = far_groups(rows, options.k or options.most, rng)
     if groups is None:
         return fit_gaussians(rows, options, rng)
@@ -157,7 +158,9 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
     if options.k is None or options.k == chosen:
         return _join(rows, parts, options)
     joined = _join(rows, _to_number(parts, options.k, rng), options)
-    return replace(joined, fewer=chosen if chosen < options.k else None)
+    if chosen >= options.k:
+        return joined
+    return replace(joined, better=Note("bic_prefers_fewer", {"k": options.k, "fewer": chosen}))
 
 
 def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:

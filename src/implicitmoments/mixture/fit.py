@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.mixture.family import GaussianFamily
+from implicitmoments.mixture.alternatives import find_better
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
 )
-from implicitmoments.mixture.initialisation import MOST_STARTS, QUICK, n_starts
+from implicitmoments.mixture.initialisation import MOST_STARTS, n_starts
 from implicitmoments.mixture.starts import (
     POORER,
     Options,
@@ -25,9 +25,11 @@ from implicitmoments.mixture.starts import (
     race,
     race_starts,
     start_from,
+    with_poorer,
 )
 from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
+from implicitmoments.notes import Note
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     SEARCH,
@@ -35,15 +37,13 @@ from implicitmoments.search import (
     Searched,
     bic,
     choose_k,
-    merge_cheapest,
     run_em,
     search_moves,
+    worth_of_component,
 )
-from implicitmoments.search.moves import OPTIMISM
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
-AFTERWARDS = replace(QUICK, steps=5)  # EM on all rows of a mixture that has settled on a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +52,6 @@ class Found(Raced):
 
     searched: tuple[Searched[Gaussians], ...] = ()
     scores: dict[int, float] = field(default_factory=dict)  # BIC of each number that was tried
-
-    @property
-    def one_less(self) -> Gaussians | None:
-        """The cheapest merge; None if it is predicted to cost far more than its penalty."""
-        merges = self.searched[-1].ranking.merges if self.searched else None
-        family, total = self.view.family, self.sample.total
-        if self.state.k == 1:
-            return None
-        if merges is None:
-            return merge_cheapest(family, self.sample, self.state)
-        less = merges.apply(self.state)
-        saved = family.n_parameters(self.state) - family.n_parameters(less)
-        return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less
 
     def after(self, searched: Searched[Gaussians]) -> Found:
         """Return the mixture that a search ended with."""
@@ -80,7 +67,7 @@ class GaussianFit:
     view: View
     stats: dict[str, Any]
     components: Components | None  # decoded from the moments
-    fewer: int | None = None  # a smaller number of components of lower BIC, if one was found
+    better: Note | None = None  # on another number or shape of components of lower BIC
     n_moves: int | None = None  # moves tried, where the search ended because none were left
 
     @property
@@ -116,7 +103,8 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     view = best.view
     if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
         more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
-        again = search_moves(view.family, more, best.state, options.n_moves, rng)
+        worth = worth_of_component(view.family, more, best.state)
+        again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
         searched = (*best.searched, again)
         best = replace(best.after(again), searched=searched, sample=more)
     times.append(perf_counter())
@@ -140,19 +128,17 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     if len(options.types) > 1:
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
-    fewer, less = None, best.one_less if k is not None else None
-    if less is not None:
-        parts = [(best.sample, fitted.level)]
-        if best.sample.total < rows.total:  # all may show a component that a sample does not
-            before = best.log_likelihood / best.sample.total
-            parts = [(best.sample, before), (view.rows(rows), fitted.level)]
-        fewer = prefer_fewer(view.family, less, parts)
+    parts = [(best.sample, fitted.level)]
+    if best.sample.total < rows.total:  # all may show a component that a sample does not
+        before = best.log_likelihood / best.sample.total
+        parts = [(best.sample, before), (view.rows(rows), fitted.level)]
+    ranking = best.searched[-1].ranking if best.searched else None
     return GaussianFit(
         view.fitted(fitted),
         view,
         stats,
         best.decoded.components,
-        fewer,
+        find_better(view, best.state, parts, ranking, sample, options, rng),
         options.n_moves if exhausted else None,
     )
 
@@ -171,13 +157,14 @@ def search_types(
     def raced_type(name: str, raced: Mapping[str, Raced]) -> Raced:
         means = None if options.given is None else options.given.means
         view = make_view(sample, CovarianceType(name), options.ridge, means)
+        view = replace(view, family=replace(view.family, student=options.student))
         if options.variance is not None:
             view = view.with_known(np.full(rows.n_features, options.variance))
         return race_starts(view, rows, sample, options, raced, generators[name])
 
     found: dict[str, Found] = {}
     if options.alone and n_starts(sample, options.k or 1) == MOST_STARTS:
-        for name in _with_poorer(options.types[0]):
+        for name in with_poorer(options.types[0]):
             own, poorer = raced_type(name, {}), {each: found[each] for each in POORER[name]}
             single = replace(options, types=(name,))
             found[name] = search_type(own, rows, single, poorer, generators[name])
@@ -188,12 +175,6 @@ def search_types(
     for name in sorted(raced, key=lambda name: raced[name].bic):
         found[name] = search_type(raced[name], rows, options, found, generators[name])
     return found
-
-
-def _with_poorer(name: str) -> list[str]:
-    """Return a type after all those that it starts from."""
-    before = {each for poorer in POORER[name] for each in _with_poorer(poorer)}
-    return [*sorted(before, key=COVARIANCE_TYPES.index), name]
 
 
 def second_starts(options: Options, found: Found) -> tuple[str, ...]:
@@ -241,7 +222,7 @@ def search_type(
         found = replace(
             found, state=fitted.state, log_likelihood=total, start=start, levels=levels
         )
-    before = found.log_likelihood
+    before, worth = found.log_likelihood, worth_of_component(family, rows, found.state)
     if k is None:
         chosen = choose_k(
             family, rows, found.state, largest, options.n_moves, rng, least=least - offset
@@ -252,7 +233,9 @@ def search_type(
     elif k > 1 and options.n_moves:
         penalty = family.n_parameters(found.state) * math.log(rows.total)
         target = 0.5 * (penalty + offset - least)  # the log-likelihood at which BIC is ``least``
-        searched = search_moves(family, rows, found.state, options.n_moves, rng, target=target)
+        searched = search_moves(
+            family, rows, found.state, options.n_moves, rng, target=target, worth=worth
+        )
         found = found.after(searched)
     starts, decoded = named_starts(
         view, everything, rows, found.state.k, second_starts(options, found), options, rng
@@ -265,7 +248,7 @@ def search_type(
     found = replace(found, levels=found.levels | levels)
     if fitted.level * rows.total <= before:
         return found
-    again = search_moves(family, rows, fitted.state, options.n_moves, rng)
+    again = search_moves(family, rows, fitted.state, options.n_moves, rng, worth=worth)
     if again.log_likelihood <= found.log_likelihood:
         return found
     return replace(found, start=start).after(again)
@@ -285,37 +268,6 @@ def search_again(
         return search_moves(view.family, sample, best, options.n_moves, rng).state
 
     return search
-
-
-def prefer_fewer(
-    family: GaussianFamily, less: Gaussians, parts: list[tuple[Rows, float]]
-) -> int | None:
-    """Return the number of components of a mixture, if its BIC after EM is the lower one.
-
-    Parameters
-    ----------
-    less : Gaussians
-        A mixture, to begin with.
-    parts : list of (Rows, float)
-        Rows, on all of which it has to be lower, and the mean log-likelihood of a mixture with one
-        component more: of a sample, and of all.
-    """
-    more = less.add(less.take(np.zeros(1, dtype=np.int64)), 0.5)
-    saved, budget = family.n_parameters(more) - family.n_parameters(less), QUICK
-    for rows, level in parts:
-        found = run_em(family, rows, less, budget)
-        if bic(rows.total * (level - found.level), saved, rows.total) < 0:
-            return None
-        less, budget = found.state, AFTERWARDS
-    return less.k
-
-
-def one_less(family: GaussianFamily, sample: Rows, state: Gaussians) -> int | None:
-    """Return one component less, if BIC is lower after the cheapest merge, followed by EM."""
-    if state.k == 1:
-        return None
-    less = merge_cheapest(family, sample, state)
-    return prefer_fewer(family, less, [(sample, family.e_step(sample, state).level)])
 
 
 def types_of(covariance_type: str) -> tuple[str, ...]:

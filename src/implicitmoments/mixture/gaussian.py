@@ -27,6 +27,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import Near
+from implicitmoments.search.noise import LAWS
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
@@ -65,6 +66,10 @@ class GaussianMixture(MixtureEstimator):
         ``"full"``, one covariance for each component; ``"tied"``, one for all; ``"diag"`` and
         ``"tied_diag"``, diagonal ones; ``"spherical"`` and ``"tied_spherical"``, one variance for
         all columns; ``"auto"``, the one of the six with the least Bayesian information criterion.
+    noise : {"gaussian", "student"}, default "gaussian"
+        The distribution of the components. ``"student"`` is the multivariate t with degrees of
+        freedom that are estimated, one number for all components: rows far from every component
+        then count little. No rows are left out as outliers.
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
     reg_covar : float, default 1e-6
@@ -119,6 +124,10 @@ class GaussianMixture(MixtureEstimator):
     covariances_ : array
         Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
         ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
+        Of the multivariate t its scale matrices, which are smaller than its covariances by a
+        factor (ν − 2)/ν for ν > 2.
+    degrees_of_freedom_ : float
+        Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, mean_errors_, covariance_errors_ : arrays or None
         Standard errors, in the shapes of the parameters; NaN where a note says so.
     precisions_, precisions_cholesky_ : array
@@ -166,6 +175,7 @@ class GaussianMixture(MixtureEstimator):
     n_components: int | str = 1
     _: KW_ONLY
     covariance_type: str = "full"
+    noise: str = "gaussian"
     tol: float = 1e-7
     reg_covar: float = 1e-6
     max_iter: int = 500
@@ -191,6 +201,7 @@ class GaussianMixture(MixtureEstimator):
         "weights_",
         "means_",
         "covariances_",
+        "degrees_of_freedom_",
         "weight_errors_",
         "mean_errors_",
         "covariance_errors_",
@@ -203,6 +214,7 @@ class GaussianMixture(MixtureEstimator):
         "means_": Floats,
         "covariances_": float | Floats,
         "covariance_type_": str,
+        "degrees_of_freedom_": float,
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
         "_near": NotRequired[Near | None],
@@ -257,11 +269,20 @@ class GaussianMixture(MixtureEstimator):
         self.covariance_type_: str = kind.name
         self.covariances_: Any = self._shaped(whole)
 
+    def _store_freedom(self, freedom: float) -> None:
+        self.degrees_of_freedom_: float = freedom
+
+    def _drops_outliers(self) -> bool:
+        return self.drop_outliers and self.noise != "student"
+
+    def _freedom(self) -> float:
+        return self.degrees_of_freedom_
+
     def _store_covariance_errors(self, whole: Floats | None) -> None:
         self.covariance_errors_: Any = None if whole is None else self._shaped(whole)
 
     def _n_parameters(self) -> int:
-        return self._type.n_parameters(*self._dimensions)
+        return self._type.n_parameters(*self._dimensions) + (self.noise == "student")
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -300,6 +321,7 @@ class GaussianMixture(MixtureEstimator):
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,
             final=self._final(),
             given=given,
+            student=self.noise == "student",
         )
 
     def _steps(self) -> Iterator[str]:
@@ -356,6 +378,7 @@ class GaussianMixture(MixtureEstimator):
             check_whole(name, getattr(self, name), least)
         check_number("reg_covar", self.reg_covar, 0.0)
         check_flag("warm_start", self.warm_start)
+        check_option("noise", self.noise, LAWS)
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))
         check_option("init_params", self.init_params, (*STARTS, *SCATTERED))
         if self.init_params == "moments" and self.covariance_type in ("diag", "full"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from implicitmoments.arrays import (
     Floats,
     linear_rows,
     move_like,
+    namespace_of,
     quadratic_rows,
     softmax_rows,
 )
@@ -23,6 +24,12 @@ from implicitmoments.rows import Block
 from implicitmoments.rows.fold import lift_pairs, lift_points, lift_squares
 from implicitmoments.search import Expectations, State
 from implicitmoments.search.em import Places
+from implicitmoments.search.noise import is_gaussian, log_constants, log_tails
+
+if TYPE_CHECKING:
+    Filled = Floats
+else:
+    Filled = Floats | None  # of a file of before; filled in when an object is made
 
 # From the fewest to the most parameters.
 COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
@@ -30,13 +37,20 @@ COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", 
 
 @dataclass(frozen=True, eq=False)
 class Gaussians(State):
-    r"""The mixture :math:`\sum_i w_i N(\mu_i, C_i)`, with weights (k,)."""
+    r"""The mixture :math:`\sum_i w_i N(\mu_i, C_i)`, with weights (k,).
+
+    Or of multivariate t distributions, of which the covariances are the scale matrices.
+    """
 
     means: Floats  # (k, d)
     # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
     covariances: Floats
+    # (k,), degrees of freedom, all equal; infinite, by default, for Gaussians
+    freedom: Filled = cast(Floats, None)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        if cast(Any, self.freedom) is None:
+            object.__setattr__(self, "freedom", np.full(self.k, np.inf))
         if self.covariances.ndim == 1:
             diagonals = np.repeat(self.covariances[:, None], self.d, axis=1)
             object.__setattr__(self, "covariances", diagonals)
@@ -45,6 +59,35 @@ class Gaussians(State):
     def d(self) -> int:
         """Number of features."""
         return int(self.means.shape[1])
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether components are Gaussian."""
+        return is_gaussian(self.freedom)
+
+    @property
+    def log_peaks(self) -> Floats:
+        """Log weight plus log density at the mean of each component, (k,)."""
+        return self._log_scales + log_constants(self.freedom, self.d)
+
+    @property
+    def _log_scales(self) -> Floats:
+        logs = np.log(np.maximum(self.weights, TINY))
+        return np.asarray(logs - 0.5 * precisions_of(self.covariances)[1])
+
+    def log_tails(self, joint: Array) -> Array:
+        """Return the tails of rows, (n, k), from log weight plus log density of Gaussians."""
+        xp = namespace_of(joint)
+        peaks = self._log_scales - 0.5 * self.d * math.log(2 * math.pi)
+        squares = xp.clip(2 * (move_like(peaks, joint) - joint), min=0.0)
+        return log_tails(squares, move_like(self.freedom, joint))
+
+    def in_law(self, joint: Array) -> Array:
+        """Return log weight plus log density from that of Gaussians, (n, k)."""
+        if self.gaussian:
+            return joint
+        rate = move_like(-0.5 * (self.freedom + self.d), joint)
+        return rate * self.log_tails(joint) + move_like(self.log_peaks, joint)
 
     @property
     def diagonal(self) -> bool:
@@ -65,7 +108,7 @@ class Gaussians(State):
 
     @property
     def slopes(self) -> Floats:
-        """Log weight plus log density, linear in (x, products, 1): (p, k).
+        """Log weight plus log density of Gaussians, linear in (x, products, 1): (p, k).
 
         Products are pairs of columns i ≤ j, or squares for diagonal covariances.
         """
@@ -102,7 +145,8 @@ class Gaussians(State):
         """Return the mixture of ``center + scale · x``, with one scale or one for each column."""
         scales = np.broadcast_to(np.asarray(scale, dtype=float), (self.d,))
         factors = scales**2 if self.diagonal else np.outer(scales, scales)
-        return Gaussians(self.weights, center + scales * self.means, self.covariances * factors)
+        means = center + scales * self.means
+        return replace(self, means=means, covariances=self.covariances * factors)
 
     @property
     def shared(self) -> bool:
@@ -113,7 +157,7 @@ class Gaussians(State):
         """Return the mixture with covariances as matrices (k, d, d)."""
         if not self.diagonal:
             return self
-        return Gaussians(self.weights, self.means, self.covariances[:, :, None] * np.eye(self.d))
+        return replace(self, covariances=self.covariances[:, :, None] * np.eye(self.d))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +168,15 @@ class GaussianSums(Expectations):
     points: Floats  # (k, d)
     # (k, q), of products of pairs of columns i ≤ j, of squares, or of squared lengths (q = 1)
     products: Floats
+    # (k,), factors and tails of Student's law; the counts and 0, by default, for Gaussians. Points
+    # and products are sums of rows times these factors.
+    factors: Filled = cast(Floats, None)  # noqa: RUF009
+    tails: Filled = cast(Floats, None)  # noqa: RUF009
 
     def __post_init__(self) -> None:
+        if cast(Any, self.factors) is None:
+            object.__setattr__(self, "factors", self.counts)
+            object.__setattr__(self, "tails", np.zeros(len(self.counts)))
         object.__setattr__(self, "products", self.products.reshape(len(self.counts), -1))
 
 
@@ -255,8 +306,8 @@ def lift(x: Array, state: Gaussians) -> Array:
 
 
 def log_joint(x: Array, state: Gaussians) -> Array:
-    """Return ``log w_i + log N(x; μ_i, C_i)`` for rows (n, d), as (n, k)."""
-    return linear_rows(lift(x, state), move_like(state.slopes, x))
+    """Return log weight plus log density of each component for rows (n, d), as (n, k)."""
+    return state.in_law(linear_rows(lift(x, state), move_like(state.slopes, x)))
 
 
 def log_densities(x: Array, state: Gaussians) -> Array:

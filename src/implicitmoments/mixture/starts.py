@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.mixture.decoding import Decoded
 from implicitmoments.mixture.family import GaussianFamily
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.mixture.initialisation import (
     QUICK,
     converted,
@@ -43,6 +43,12 @@ POORER: dict[str, tuple[str, ...]] = {
 }
 
 
+def with_poorer(name: str) -> list[str]:
+    """Return a type after all those that it contains."""
+    before = {each for poorer in POORER[name] for each in with_poorer(poorer)}
+    return [*sorted(before, key=COVARIANCE_TYPES.index), name]
+
+
 @dataclass(frozen=True, eq=False)
 class Given:
     """Parameters at which the user wants the fit to start, in the user's units."""
@@ -66,6 +72,7 @@ class Options:
     starts: str = "auto"  # which compete; "decoded" for the moments always, besides others
     given: Given | None = None
     variance: float | None = None  # of all components and columns, where it is known
+    student: bool = False  # components have multivariate t distributions
     order: int | None = None  # order r of the components decoded from the moments
 
     @property
@@ -226,4 +233,4 @@ def given_start(
         there = Gaussians(start.weights, start.means, given.covariances)
         moved = there.moved(0 * view.center, 1 / view.scale).covariances
         start = replace(start, covariances=family.raised(moved))
-    return start
+    return family.adopt(start)

@@ -33,20 +33,25 @@ from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
 from implicitmoments.rows.draws import Integers
+from implicitmoments.search.noise import draw_scales
 from implicitmoments.validation import check_whole
 
 CLEAR = 1.5  # times the noise, from which an eigenvalue is clear of it
 # codes of notes that say the same, or explain it
 AT_NOISE_FLOOR = {
     "bic_prefers_fewer",
-    "components_unresolved",
+    "components_are_one",
+    "moments_unresolved",
     "directions_at_noise_floor",
     "directions_near_noise_floor",
 }
 MORE_EIGENVALUES = {
     "more_components_likely",
     "columns_differ_in_spread",
-    "component_not_spherical",
+    "columns_correlated",
+    "components_differ_in_covariance",
+    "components_not_round",
+    "component_missing",
 }
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"
@@ -135,8 +140,13 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
 
     def _mixture(self) -> Gaussians:
         """Return the mixture in NumPy, in the user's units."""
-        weights = as_floats(self.weights_)
-        return Gaussians(weights / weights.sum(), as_floats(self.means_), self._covariances())
+        weights, means = as_floats(self.weights_), as_floats(self.means_)
+        freedom = np.full(len(weights), self._freedom())
+        return Gaussians(weights / weights.sum(), means, self._covariances(), freedom)
+
+    def _freedom(self) -> float:
+        """Return the degrees of freedom of the components."""
+        return math.inf
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component given each row.
@@ -173,6 +183,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         sizes = rng.multinomial(n_samples, mixture.weights)
         labels = np.repeat(np.arange(mixture.k), sizes)
         X = rng.normal(size=(n_samples, mixture.d))
+        X *= draw_scales(mixture.freedom[labels], rng)[:, None]
         ends = np.cumsum(sizes)
         for i in range(mixture.k):
             own = X[ends[i] - sizes[i] : ends[i]]

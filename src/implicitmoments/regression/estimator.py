@@ -43,6 +43,7 @@ from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.search import unknown_errors
+from implicitmoments.search.noise import LAWS, draw_scales
 from implicitmoments.validation import (
     check_enough_rows,
     check_errors,
@@ -79,6 +80,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         ``"auto"`` grows and prunes lines while BIC falls.
     noise_type : {"shared", "separate"}, default "shared"
         One standard deviation for all lines, or one for each.
+    noise : {"gaussian", "student"}, default "gaussian"
+        The distribution of the noise. ``"student"`` is Student's t with degrees of freedom that
+        are estimated, one number for all lines: rows far from every line then count little.
     fit_intercept : bool, default True
         Whether components have intercepts of their own. If not, lines go through the origin.
     max_components : int, default 50
@@ -107,9 +111,15 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     coef_ : array of shape (k, n_features)
     intercept_ : array of shape (k,)
     noise_ : array of shape (k,)
-        Standard deviations; equal where they are shared.
+        Standard deviations; equal where they are shared. Of Student's t its scales, which are
+        smaller than standard deviations by a factor √((ν − 2)/ν) for ν > 2.
+    degrees_of_freedom_ : float
+        Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, coef_errors_, intercept_errors_, noise_errors_ : arrays or None
         Standard errors, in the shapes of the parameters; NaN where a note says so.
+    degrees_of_freedom_errors_ : float or None
+        Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
+        noise.
     n_components_ : int
         The number k of components.
     lower_bound_ : float
@@ -129,7 +139,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         noise is a missing line; ``searches_apart``, the nats by which two independent searches
         differed; ``split_gain_by_line``, the rise of the log-likelihood of some rows if a line is
         split, and ``split_penalty``, the rise above which BIC prefers the split;
-        ``bic_by_n_components`` of ``"auto"``;
+        ``bic_gain_by_noise``, what BIC of some rows is lower by with Student's t, and with
+        separate noise, where they were compared; ``bic_by_n_components`` of ``"auto"``;
         ``mean_log_likelihood_history`` of EM, in standard units; ``spectra``, ``noise_floor``,
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -151,6 +162,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     n_components: int | str = 2
     _: KW_ONLY
     noise_type: str = "shared"
+    noise: str = "gaussian"
     fit_intercept: bool = True
     max_components: int = 50
     max_iter: int = 500
@@ -168,7 +180,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         k, self._model = _check_parameters(self)
         self._near, n_out = None, 0
         standard, rows, fitted, notes = self._fit_rows(given, k, seed)
-        for _ in range(ROUNDS if self.drop_outliers else 0):
+        # rows far out are what Student's law is for
+        for _ in range(ROUNDS if self.drop_outliers and self.noise != "student" else 0):
             coef, intercept, _ = standard.original(fitted.lines)
             lines = np.column_stack([intercept, coef])
             found = find_outliers(given, lines, fitted.lines.weights, self._near)
@@ -189,7 +202,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             "outliers_kept": n_extreme,
             **fit_stats(fitted, standard),
         }
-        notes += fit_notes(self.stats_, float(np.sqrt(fitted.lines.variances.max())))
+        notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)
@@ -305,6 +318,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         lines, xp = self._lines(), namespace_of(X)
         labels = rng.choice(lines.k, size=X.shape[0], p=lines.weights)
         noise = np.sqrt(lines.variances)[labels] * rng.normal(size=X.shape[0])
+        noise *= draw_scales(lines.freedom[labels], rng)
         offsets = move_like(lines.coef[labels, 0] + noise, X)
         slopes = move_like(lines.coef[labels, 1:], X)
         return X, xp.sum(X * slopes, axis=1) + offsets, index_like(labels, X)
@@ -315,7 +329,9 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             to_numpy(a).astype(np.float64)
             for a in (self.weights_, self.coef_, self.intercept_, self.noise_)
         )
-        return Lines(weights / weights.sum(), np.column_stack([intercept, coef]), noise**2)
+        freedom = np.full(len(weights), self.degrees_of_freedom_)
+        both = np.column_stack([intercept, coef])
+        return Lines(weights / weights.sum(), both, noise**2, freedom)
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         lines = self._lines()
@@ -328,6 +344,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         """Set the fitted attributes, in the user's units and in the library of the rows."""
         lines = fitted.lines
         self._standard, self.n_components_ = standard, lines.k
+        self.degrees_of_freedom_ = float(lines.freedom[0])
         coef, intercept, noise = standard.original(lines)
         if not self._model.intercept:
             intercept = np.zeros(lines.k)
@@ -342,7 +359,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         """Set the standard errors, in the user's units; note where there are none."""
         names = ("weight_errors_", "noise_errors_", "coef_errors_", "intercept_errors_")
         if self.errors is None:
-            for name in names:
+            for name in (*names, "degrees_of_freedom_errors_"):
                 setattr(self, name, None)
             return []
         scored, standard = ScoredLines(lines, self._model), self._standard
@@ -350,6 +367,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         values = (found.weights, standard.scale * found.noise, *standard.errors(found.coef))
         for name, value in zip(names, values, strict=True):
             setattr(self, name, _given_as(value, like))
+        self.degrees_of_freedom_errors_ = found.freedom
         return unknown_errors(scored, found.weights)
 
 
@@ -375,7 +393,8 @@ def _check_parameters(estimator: RegressionMixture) -> tuple[int | None, Model]:
     check_number("tol", estimator.tol, 0.0)
     check_errors(estimator.errors)
     intercept = check_flag("fit_intercept", estimator.fit_intercept)
-    return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept)
+    student = check_option("noise", estimator.noise, LAWS) == "student"
+    return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept, student)
 
 
 def _most_lines(

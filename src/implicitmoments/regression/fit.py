@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from implicitmoments.search import (
     LOCAL,
     SEARCH,
     WHOLE,
+    Alternative,
     Budget,
     Fitted,
     Searched,
@@ -37,10 +39,15 @@ from implicitmoments.search import (
     choose_k,
     cross_populations,
     grow,
+    merge_note,
+    one_less,
+    one_more,
     rank_moves,
     run_em,
     search_moves,
 )
+from implicitmoments.search.moves import Ranking
+from implicitmoments.search.tails import Rival, compare_laws, suspicious, tails_note
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
@@ -64,6 +71,12 @@ class Unexplained:
     noise_maximum: float  # its bound where nothing but noise is left
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
+    # one line less, and more of them, if BIC of those rows is lower
+    less: Alternative[Lines] | None
+    more: Alternative[Lines] | None
+    # other laws of the noise, as far as they were compared, and the best if it is clearly better
+    rivals: dict[str, Rival[Lines]]
+    law: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +181,8 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
     smallest ones and the neighbours of the best are then fitted as if they were asked for.
     """
     some, rng = _some(data.many, SEARCH.rows), np.random.default_rng(data.seed)
-    grown = choose_k(
-        data.family, some, _one_line(some), most, N_MOVES, rng, EM_ON_SAMPLE, _local(some)
-    )
+    one = _one_line(data.family, some)
+    grown = choose_k(data.family, some, one, most, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
     held = replace(data, rows=data.many)
 
     def fit(k: int) -> KLines:
@@ -178,8 +190,7 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
 
     def fit_all(k: int) -> KLines:
         found = fits[k] if k in fits else fit(k)
-        em = run_em(data.family, data.rows, found.em.state, data.budget)
-        return replace(found, em=em)
+        return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
 
     fits = _walk(held, fit, {*ALWAYS, grown.searched.state.k}, most)
     if data.many.kept == data.rows.kept:
@@ -191,8 +202,7 @@ def _walk(
     data: _Data, fit: Callable[[int], KLines], first: Set[int], most: int
 ) -> dict[int, KLines]:
     """Fit some numbers of lines, and then the neighbours of the best, until it is known."""
-    fits: dict[int, KLines] = {}
-    wanted = set(first)
+    fits, wanted = dict[int, KLines](), set(first)
     while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
         fits |= {k: fit(k) for k in sorted(wanted)}
         best = min(fits, key=lambda k: data.bic(fits[k]))
@@ -220,10 +230,8 @@ def _compete(
         return [], 0.0
     patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
     few = patience >= LEAST_PATIENCE
-    grown = [
-        grow(family, some, _one_line(some), k, rng, local=_local(some)).state
-        for _ in range(N_GROWTHS if few else 1)
-    ]
+    one, times = _one_line(family, some), N_GROWTHS if few else 1
+    grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
     if not few:
         return grown, 0.0
     crossed = cross_populations(
@@ -263,8 +271,9 @@ def _unexplained(
     peaks = peaks_left(waves, lines, family.model, rng)
     some = _some(rows, lines.k * _local(rows).rows)
     ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
-    gains = np.zeros(lines.k)
-    gains[ranking.origins] = ranking.gains
+    gains, splits = np.zeros(lines.k), ranking.origins >= 0
+    gains[ranking.origins[splits]] = ranking.gains[splits]
+    level = ranking.shares.log_likelihood / some.total
     larger = lines.split(0, lines.take(np.array([0, 0])))
     extra = family.n_parameters(larger) - family.n_parameters(lines)
     return Unexplained(
@@ -272,7 +281,31 @@ def _unexplained(
         noise_maximum(waves.n_searched),
         gains,
         0.5 * extra * math.log(some.total),
+        one_less(family, lines, ranking.merges, [(some, level)]),
+        one_more(family, lines, ranking, some, level),
+        *_rivals(family, rows, lines, ranking),
     )
+
+
+def _rivals(
+    family: LineFamily, rows: Rows, lines: Lines, ranking: Ranking[Lines]
+) -> tuple[dict[str, Rival[Lines]], str | None]:
+    """Compare Gaussian noise with heavier tails; if clear, with other ways to explain them.
+
+    Returns the fits of other laws, and the best of them unless a further line is better.
+    """
+    model, some = family.model, _some(rows, SAMPLE_ROWS)
+    if model.student or not suspicious(family, some, lines, 1, ranking):
+        return {}, None
+    compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
+    rivals = {"student": compare(replace(family, model=replace(model, student=True)))}
+    if not rivals["student"].clear:
+        return rivals, None
+    if model.shared and lines.k > 1:
+        rivals["separate"] = compare(replace(family, model=replace(model, shared=False)))
+    best = max(rivals, key=lambda name: rivals[name].gain)
+    more = one_more(family, lines, ranking, some, family.e_step(some, lines).level)
+    return rivals, best if more is None or more.gain < rivals[best].gain else None
 
 
 def _some(rows: Rows, n: int) -> Rows:
@@ -280,9 +313,10 @@ def _some(rows: Rows, n: int) -> Rows:
     return rows.sample(n if rows.kept >= 2 * n else rows.n)
 
 
-def _one_line(rows: Rows) -> Lines:
+def _one_line(family: LineFamily, rows: Rows) -> Lines:
     """Return a line where EM of one component starts; its first step is least squares."""
-    return Lines(np.ones(1), np.zeros((1, rows.n_features - 1)), np.ones(1))
+    q = rows.n_features - 1
+    return Lines(np.ones(1), np.zeros((1, q)), np.ones(1), family.model.freedom(1))
 
 
 def _rows_for(k: float, q: int) -> int:
@@ -319,7 +353,7 @@ def data_notes(
     return notes
 
 
-def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
+def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
     """Return notes where the residuals show another line, or two searches ended at other lines.
 
     Parameters
@@ -329,20 +363,33 @@ def fit_notes(stats: dict[str, Any], noise: float) -> list[Note]:
     """
     if noise < EXACT:
         return []
-    apart, notes = stats["searches_apart"], _residual_notes(stats)
+    apart, left, k = fitted.fit.apart, fitted.left, fitted.lines.k
+    notes = _number_notes(left) if left.law is None else [_law_note(left.law, left.rivals, k)]
     return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
 
 
-def _residual_notes(stats: dict[str, Any]) -> list[Note]:
-    gains = stats["split_gain_by_line"]
-    widest = max(range(len(gains)), key=gains.__getitem__)
-    if gains[widest] > stats["split_penalty"]:
-        penalty = stats["split_penalty"]
-        values = {"line": widest, "gain": gains[widest], "penalty": penalty}
+def _law_note(law: str, rivals: dict[str, Rival[Lines]], k: int) -> Note:
+    """Return the note on noise of another law."""
+    found, gain = rivals[law].state, rivals[law].gain
+    if law == "separate":
+        return Note("noise_differs", {"gain": gain})
+    return tails_note(found.freedom, k, found.k, gain)
+
+
+def _number_notes(left: Unexplained) -> list[Note]:
+    """Return a note on two lines that are one, or on a line that the residuals show.
+
+    Of the former and a line that looks double, that of lower BIC.
+    """
+    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
+        return [merge_note(left.less)]
+    if left.more is not None:
+        gain, penalty = left.more.change, left.more.penalty
+        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
-    left, usual = stats["highest_peak_left"], stats["noise_maximum"]
-    if left > HIGH * usual:
-        return [Note("line_missing", {"peak": left, "noise_maximum": usual})]
+    if left.highest_peak > HIGH * left.noise_maximum:
+        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+        return [Note("line_missing", values)]
     return []
 
 
@@ -369,6 +416,7 @@ def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
 def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     """Return the numbers of a fit, in the units of the user."""
     fit, units = fitted.fit, 2 * standard.mass * float(np.log(standard.scale))
+    less = fitted.left.less
     return {
         "n_varying": standard.n_features,
         "n_peaks": fit.start.n_peaks,
@@ -378,6 +426,8 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "noise_maximum": fitted.left.noise_maximum,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
+        "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
+        **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
         "searches_apart": fit.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,

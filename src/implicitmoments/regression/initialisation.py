@@ -25,8 +25,16 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.regression.lines import Lines, Model, as_sum, columns_of
+from implicitmoments.regression.lines import (
+    LOG_TWO_PI,
+    Lines,
+    Model,
+    as_sum,
+    columns_of,
+    log_joint,
+)
 from implicitmoments.rows import DEFAULT_BUDGET, Block, Rows, Sums, blocks, fold_blocks
+from implicitmoments.search.noise import draw_scales
 
 # Mean shift. The deviation of y is 1, and a kernel of frequency ω has bandwidth 1 / ω.
 OMEGAS = (2.4, 2.8)  # a line of noise 0.3 keeps 0.7 of its height, lines 0.8 apart are two peaks
@@ -159,6 +167,7 @@ class WaveRows:
         xp, n = namespace_of(self.y), int(self.y.shape[0])
         labels = rng.choice(lines.k, size=n, p=lines.weights)
         noise = np.sqrt(lines.variances)[labels] * rng.standard_normal(n, dtype=np.float32)
+        noise *= draw_scales(lines.freedom[labels], rng)
         coef = xp.take(move_like(lines.coef, self.z), index_like(labels, self.z), axis=0)
         mean = xp.sum(xp.matrix_transpose(self.z) * coef, axis=1)
         return mean + move_like(noise, self.z)
@@ -176,20 +185,15 @@ class WaveRows:
         most powerful weight against a given missing line is the ratio of its density to p; g
         stands for a line that is not known, and c bounds the ratio by 1/c.
         """
-        xp = namespace_of(y)
-        scale = move_like((1 - FLOOR) * lines.weights / np.sqrt(lines.variances), y)
-        rate, coef = move_like(-0.5 / lines.variances, y)[:, None], move_like(lines.coef, y)
-        ratios = []
+        xp, ratios = namespace_of(y), []
         size = DEFAULT_BUDGET.rows_per_block(2 * lines.k, y)
         for rows in blocks(range(int(y.shape[0])), size):
             part = slice(rows.start, rows.stop)
-            left = y[part] - coef @ self.z[:, part]
-            left *= left
-            left *= rate
+            left = log_joint(lines, xp.concat([self.z[:, part], y[None, part]], axis=0))
             # relative to g, in logarithms: neither density is 0 far out
-            left += 0.5 * y[part] ** 2
+            left += 0.5 * (LOG_TWO_PI + y[part] ** 2)
             left = map_into("exp", xp.clip(left, None, LARGEST_LOG))
-            ratios.append(1 / (scale @ left + FLOOR))
+            ratios.append(1 / ((1 - FLOOR) * xp.sum(left, axis=0) + FLOOR))
         return xp.concat(ratios)
 
 
@@ -274,7 +278,8 @@ def first_lines(
             found = np.vstack([found, point])
     coef = np.vstack([found, random_points(rng, k - len(found), rows)])
     variance = LITTLE_NOISE if 2 * n_peaks > k else 1.0
-    return LineStart(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), n_peaks, clear)
+    lines = Lines(np.full(k, 1 / k), coef, np.full(k, variance), model.freedom(k))
+    return LineStart(lines, n_peaks, clear)
 
 
 def _climb(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:

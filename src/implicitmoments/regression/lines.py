@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,6 +29,13 @@ from implicitmoments.rows import (
     mean_and_covariance,
 )
 from implicitmoments.search import Expectations, State
+from implicitmoments.search.noise import (
+    FIRST,
+    expected_factors,
+    is_gaussian,
+    log_constants,
+    log_tails,
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,13 @@ class Model:
         One noise variance for all lines.
     intercept : bool
         Lines have intercepts.
+    student : bool
+        The noise has Student's law, with degrees of freedom that all lines share.
     """
 
     shared: bool = True
     intercept: bool = True
+    student: bool = False
 
     @property
     def first(self) -> int:
@@ -53,12 +63,18 @@ class Model:
 
     def n_parameters(self, k: int, q: int) -> int:
         """Count the free parameters of k lines in q features, the constant among them."""
-        return k * (q - self.first) + (k - 1) + (1 if self.shared else k)
+        return k * (q - self.first) + (k - 1) + (1 if self.shared else k) + self.student
+
+    def freedom(self, k: int) -> Floats:
+        """Return the degrees of freedom at which a fit of k lines starts, (k,)."""
+        return np.full(k, FIRST if self.student else np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Lines(State):
-    r"""A mixture of regressions :math:`y = b_i \cdot z + N(0, v_i)`, with z = (1, x).
+    r"""A mixture of regressions :math:`y = b_i \cdot z + \sqrt{v_i} e`, with z = (1, x).
+
+    The noise e is standard normal, or has Student's law.
 
     Attributes
     ----------
@@ -66,18 +82,44 @@ class Lines(State):
     coef : array of shape (k, q)
         The intercept first.
     variances : array of shape (k,)
-        Equal where they are shared.
+        Equal where they are shared; squared scales of Student's law.
+    freedom : array of shape (k,)
+        Degrees of freedom, all equal; infinite, by default, for Gaussian noise.
     """
 
     coef: Floats
     variances: Floats
+    freedom: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.freedom):
+            object.__setattr__(self, "freedom", np.full(self.k, np.inf))
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
+        return is_gaussian(self.freedom)
 
 
 @dataclass(frozen=True, eq=False)
 class LineSums(Expectations):
-    """Sums of responsibility times u uᵀ, u = (1, x, y)."""
+    """Sums of responsibility times factor times u uᵀ, u = (1, x, y).
+
+    Factors are those of Student's law; 1 for Gaussian noise.
+    """
 
     products: Floats  # (k, q + 1, q + 1)
+    counts: Floats  # (k,), of responsibilities
+    tails: Floats  # (k,), of responsibilities times tails; 0 for Gaussian noise
+
+    @classmethod
+    def of(
+        cls, log_likelihood: float, total: float, products: Floats, extra: Sums | None = None
+    ) -> LineSums:
+        """Return the sums; ``extra`` are those of Student's law."""
+        counts = products[:, 0, 0]
+        extra = extra or {"counts": counts, "tails": np.zeros_like(counts)}
+        return cls(log_likelihood, total, products, extra["counts"], extra["tails"])
 
 
 def design(block: Block) -> Block:
@@ -115,12 +157,41 @@ NARROW = 64  # columns below which a full product is faster than a symmetric one
 def log_joint(lines: Lines, u: Array) -> Array:
     """Return the log weight of each line plus the log density of y given x, (k, n)."""
     weights = np.maximum(lines.weights, np.finfo(float).tiny)
+    if not lines.gaussian:
+        constant = (
+            np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
+        )
+        rate = move_like(-0.5 * (lines.freedom + 1), u)[:, None]
+        return rate * _tails(lines, u) + move_like(constant, u)[:, None]
     constant = np.log(weights) - 0.5 * (LOG_TWO_PI + np.log(lines.variances))
     joint = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
     joint *= joint
     joint *= move_like(-0.5 / lines.variances, u)[:, None]
     joint += move_like(constant, u)[:, None]
     return joint
+
+
+def _tails(lines: Lines, u: Array) -> Array:
+    """Return the tails of Student's law, (k, n)."""
+    squares = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
+    squares *= squares
+    squares /= move_like(lines.variances, u)[:, None]
+    return log_tails(squares, move_like(lines.freedom, u)[:, None])
+
+
+def apply_factors(lines: Lines, u: Array, shares: Array) -> tuple[Array, Sums | None]:
+    """Return shares (k, n) times the factors of Student's law, and the sums for its tails.
+
+    The shares themselves, and None, for Gaussian noise.
+    """
+    if lines.gaussian:
+        return shares, None
+    xp, tails = namespace_of(u), _tails(lines, u)
+    sums = {
+        "counts": as_sum(xp.sum(shares, axis=1)),
+        "tails": as_sum(xp.sum(shares * tails, axis=1)),
+    }
+    return shares * expected_factors(tails, move_like(lines.freedom, u)[:, None], 1), sums
 
 
 def responsibilities(lines: Lines, u: Array) -> tuple[Array, Array]:
@@ -151,7 +222,8 @@ def expect(rows: Rows, lines: Lines) -> LineSums:
         half, products = products, np.zeros((lines.k, side, side))
         i, j = np.triu_indices(side)
         products[:, i, j] = products[:, j, i] = half
-    return LineSums(float(sums["log_likelihood"]), float(sums["mass"]), products)
+    extra = None if lines.gaussian else sums
+    return LineSums.of(float(sums["log_likelihood"]), float(sums["mass"]), products, extra)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +238,8 @@ class _Expect:
         shares, logs = responsibilities(self.lines, u)
         sums = _likelihood(counts, logs)
         shares *= counts
+        shares, extra = apply_factors(self.lines, u, shares)
+        sums |= extra or {}
         if self.fast:
             pairs = namespace_of(shares).matrix_transpose(_pairs(u))
             return {**sums, "products": as_sum(shares @ pairs)}

@@ -46,15 +46,16 @@ class RegressionMixtureSummary(FittedEstimator):
     component = "line"
     vectors = "coef_"
     results = (
-        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "weight_errors_"),
-        *("coef_errors_", "intercept_errors_", "noise_errors_"),
-        *("lower_bound_", "converged_", "n_iter_"),
+        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "degrees_of_freedom_"),
+        *("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_"),
+        *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
         "coef_": Floats,
         "intercept_": Floats,
         "weights_": Floats,
         "noise_": Floats,
+        "degrees_of_freedom_": float,
         "_model": Model,
         "_standard": Standard,
         "_near": NotRequired[NearLines | None],
@@ -80,6 +81,8 @@ class RegressionMixtureSummary(FittedEstimator):
     intercept_errors_: Any
     weight_errors_: Any
     noise_errors_: Any
+    degrees_of_freedom_: float
+    degrees_of_freedom_errors_: float | None
     _standard: Standard
 
     def _title(self) -> str:

@@ -36,6 +36,7 @@ from implicitmoments.plot.fit_statistics import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 from implicitmoments.saving.files import write_whole
+from implicitmoments.sentences import FIT
 
 FEWEST_COMPARED = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
 TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
@@ -70,7 +71,9 @@ def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_COMPAR
     rows = sample_rows(model, X, y, max_rows)
     facts = model._evidence() + _compare_samples(model, rows)
     against = Notes(model.notes_ + [fact.note for fact in facts if not fact.supports])
-    in_favour = Notes(fact.note for fact in facts if fact.supports)
+    # what supports a fit presumes its model, and says nothing where another one is better
+    doubted = not FIT.isdisjoint(model.notes_.codes)
+    in_favour = Notes(fact.note for fact in facts if fact.supports and not doubted)
     if against:
         judgement = Note("points_to_check", {"n": len(against)})
     else:

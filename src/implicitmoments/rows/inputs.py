@@ -13,7 +13,7 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.arrays import as_real_array, move_like, to_numpy
-from implicitmoments.notes import InputError
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     ArraySource,
     Block,
@@ -55,14 +55,14 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     """Yield the rows of a fit, validated and open for its duration, and its seed.
 
     Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
-    were given, scaled to a mean of 1 where the mean is less. The number and names of features are
-    stored on the estimator.
+    were given, scaled to a mean of 1 where they are no counts. The number and names of features
+    are stored on the estimator.
 
     Parameters
     ----------
     X : array, data frame, path, iterator of blocks, Source, or Rows
         Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
-        frames; the path of a file, or a list of paths.
+        frames; the path of a file, or a list of paths. A lazy frame of polars is collected.
     y : array or column, where rows are labelled
         Of files and Dask data frames the name of a column. Blocks and sources hold their own.
     labelled : bool
@@ -78,6 +78,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         Called as ``progress(what, rows_done, rows_total)``.
     """
     check_progress(progress)
+    if type(X).__name__ == "LazyFrame":
+        X = X.collect()
     with ExitStack() as stack:
         columns = (y if labelled else None, sample_weight)
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike)
@@ -88,7 +90,12 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         elif is_array_api_obj(X) and not is_numpy_array(X):
             rows = Rows(_from_foreign(estimator, X, *columns, reset))
         else:
-            rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
+            try:
+                rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
+            except (ValueError, TypeError):
+                for name, given in zip(("X", "y", "sample_weight"), (X, *columns), strict=True):
+                    _check_cells(name, given)
+                raise
         if rows.n < fewest:
             raise InputError(
                 "too_few_rows",
@@ -166,6 +173,34 @@ def _from_arrays(
     return ArraySource(X, **columns)
 
 
+def _check_cells(name: str, given: Any) -> None:
+    """Raise an error that names the column and the row of the first entry that is no number."""
+    cells, dtype = np.asarray(given, dtype=object), getattr(given, "dtype", None)
+    if cells.ndim == 0 or getattr(dtype, "kind", "O") not in "OUST":
+        return
+    names = list(getattr(given, "columns", range(cells.shape[-1]))) if cells.ndim == 2 else [None]
+    for j, column in enumerate(cells.reshape(len(cells), -1).T):
+        where = "`{name}`" if names[j] is None else "column {column!r} of {name}"
+        for row, cell in enumerate(column):
+            values = {"name": name, "column": names[j], "row": row, "cell": cell}
+            try:
+                float(0.0 if cell is None else cell)
+            except ValueError:
+                raise InputError(
+                    "cell_not_a_number",
+                    where + " holds {cell!r} in row {row}, expected a number; encode text and "
+                    "categories as numbers, or leave the column out",
+                    **values,
+                ) from None
+            except TypeError:
+                raise InputTypeError(
+                    "cell_not_a_number",
+                    where + " holds {cell!r} in row {row}, an entry of type {kind}; an argument "
+                    "must be a number or a string of a number",
+                    **{**values, "kind": type(cell).__name__},
+                ) from None
+
+
 def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
     X = as_real_array(X, "X", 2)
     _remember(estimator, int(X.shape[1]), None, reset)
@@ -233,7 +268,11 @@ def check_n_features(estimator: Any, n_features: int) -> None:
 
 
 def _with_mean_weight(rows: Rows) -> Rows:
-    """Scale weights to mean 1 if it is smaller: such weights are proportions, not counts."""
+    """Scale weights to mean 1 if it is smaller, or if some weight is not a whole number.
+
+    Such weights are proportions, not counts: a larger total would pass for more rows, and buy
+    components.
+    """
     if not rows.weighted_rows:
         return rows
     sums = rows.fold_numbered(_sum_weights, what="counting rows")
@@ -246,7 +285,7 @@ def _with_mean_weight(rows: Rows) -> Rows:
         raise InputError(
             "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
         )
-    if total < n:
+    if total < n or sums["parts"]:
         rows, total = rows.weighted(n / total), float(n)
     return replace(rows, known=Census(n, total))
 
@@ -257,4 +296,5 @@ def _sum_weights(block: Block, rows: range) -> Sums:  # noqa: ARG001
         "total": weights.sum(),
         "n": np.count_nonzero(weights > 0),
         "negative": np.count_nonzero(weights < 0),
+        "parts": np.count_nonzero(weights != np.round(weights)),
     }

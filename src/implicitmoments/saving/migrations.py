@@ -225,8 +225,15 @@ def _from_4(document: Document) -> Document:
     return {**document, "fitted": fitted}
 
 
+# Fitted attributes that were added, for the models that did not have them.
+ADDED_IN_6: dict[str, dict[str, Json]] = {
+    "RegressionMixture": {"degrees_of_freedom_": {"float": "inf"}},
+    "GaussianMixture": {"degrees_of_freedom_": {"float": "inf"}},
+}
+
+
 def _from_5(document: Document) -> Document:
-    """Give parameters and fields that were added since their defaults."""
+    """Give parameters, attributes and fields that were added since their defaults."""
     declaration = declaration_of(document["estimator"])
     if declaration is None:  # an error later
         return document
@@ -237,7 +244,10 @@ def _from_5(document: Document) -> Document:
         for held in document["objects"]
     ]
     parameters = _defaults(declaration.estimator) | document["parameters"]
-    return {**document, "objects": objects, "parameters": parameters}
+    fitted = document["fitted"]
+    if fitted:  # an estimator that was not fitted has no attributes
+        fitted = ADDED_IN_6.get(document["estimator"], {}) | fitted
+    return {**document, "objects": objects, "parameters": parameters, "fitted": fitted}
 
 
 def _defaults(build: Callable[..., Any]) -> dict[str, Json]:

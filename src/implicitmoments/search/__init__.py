@@ -3,6 +3,15 @@
 Nothing here knows a model. A :class:`Family` brings the E-step, the M-step and places to split.
 """
 
+from implicitmoments.search.alternatives import (
+    Alternative,
+    add_components,
+    merge_note,
+    one_less,
+    one_more,
+    prefer,
+    worth_of_component,
+)
 from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
 from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
@@ -51,6 +60,7 @@ __all__ = [
     "LOCAL",
     "SEARCH",
     "WHOLE",
+    "Alternative",
     "Budget",
     "Chosen",
     "ComponentScores",
@@ -64,6 +74,7 @@ __all__ = [
     "Searched",
     "Shares",
     "State",
+    "add_components",
     "bic",
     "choose_k",
     "cross",
@@ -74,7 +85,11 @@ __all__ = [
     "measure_information",
     "merge_cheapest",
     "merge_losses",
+    "merge_note",
+    "one_less",
+    "one_more",
     "parameter_covariance",
+    "prefer",
     "rank_moves",
     "responsibilities",
     "row_weights",
@@ -83,4 +98,5 @@ __all__ = [
     "split_gain",
     "unknown_errors",
     "weight_errors",
+    "worth_of_component",
 ]

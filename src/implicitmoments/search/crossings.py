@@ -38,7 +38,7 @@ def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
     both = run_em(family, rows, one.add(other, 0.5), Budget(0, TOGETHER, TOL)).state
     while both.k > one.k:
         found = trials.responsibilities(family, rows, both)
-        sums = family.expect(rows, found.shares * found.counts[:, None])
+        sums = family.expect(rows, found.shares * found.counts[:, None], both)
         merges = trials.merge_losses(family, rows, both, found, sums)
         surplus = both.k - one.k
         both = merges.apply(both, merges.cheap(np.inf)[: (surplus + 1) // 2])

@@ -152,8 +152,11 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
         """Return the rows at some places, each counting as often as given."""
         ...
 
-    def expect(self, rows: R, shares: Array) -> E:
-        """Return the sums for given responsibilities (n, m), which include the counts."""
+    def expect(self, rows: R, shares: Array, state: S) -> E:
+        """Return the sums for given responsibilities (n, m), which include the counts.
+
+        What else the sums depend on, such as hidden scales of rows, is that of ``state``.
+        """
         ...
 
     def pool(self, sums: E, state: S) -> Floats:

@@ -195,7 +195,7 @@ def rank_moves(
         either are estimates.
     """
     found = trials.responsibilities(family, rows, state)
-    sums = family.expect(rows, found.shares * found.counts[:, None])
+    sums = family.expect(rows, found.shares * found.counts[:, None], state)
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
@@ -239,7 +239,7 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
     found = trials.responsibilities(family, rows, state)
-    sums = family.expect(rows, found.shares * found.counts[:, None])
+    sums = family.expect(rows, found.shares * found.counts[:, None], state)
     return trials.merge_losses(family, rows, state, found, sums).apply(state)
 
 

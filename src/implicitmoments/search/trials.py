@@ -197,7 +197,7 @@ def _fit_pairs(
     counts = family.counts(part)
     for _ in range(steps):
         shares = _pair_shares(family.log_joint(part, trials), counts)
-        trials = family.fit_trials(family.expect(part, shares), trials, 2, rest)
+        trials = family.fit_trials(family.expect(part, shares, trials), trials, 2, rest)
     joint = family.log_joint(part, trials)
     xp, one, other = namespace_of(joint), joint[:, 0::2], joint[:, 1::2]
     levels = counts @ (xp.maximum(one, other) + xp.log1p(xp.exp(-xp.abs(one - other))))
@@ -256,7 +256,7 @@ def insertion_gains(
         if step == budget.steps // 3:  # the rest of the steps on the best
             kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
             trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
-        sums = family.expect(rows, odds / total * found.counts[:, None])
+        sums = family.expect(rows, odds / total * found.counts[:, None], trials)
         trials = family.fit_trials(sums, trials, 1, None)
     order = np.argsort(-gains, kind="stable")
     return gains[order], trials.take(order)

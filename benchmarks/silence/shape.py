@@ -1,0 +1,95 @@
+"""Rates of notes on components of another shape than the model has.
+
+500 to 8,000 rows of 2 to 6 groups of unequal weights in 2 to 8 columns, 2.4 deviations of their
+longest axis apart or more. Elongated groups are three times as long along one oblique direction as
+across: one for each group, or one for all. Other rows have groups with deviations from 1 to 3, or
+columns whose deviations within groups are 1 or 3. A right note names a ``covariance_type`` that
+allows the shape, and for elongated groups columns with large entries in the direction of one of
+them. Round groups are fitted as a control: all notes that warn are false alarms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import implicitmoments as im
+from implicitmoments.sentences import QUIET
+from silence.extra import draw_means, draw_sizes
+from silence.rates import Run, print_table
+
+RATIO, APART = 3.0, 2.4  # of the axes; distance of means over the longest axis
+KINDS = ("round", "elongated, each", "elongated, all", "unequal", "other units")
+# notes that are right
+RIGHT = {
+    "elongated, each": {"components_not_round", "columns_correlated"},
+    "elongated, all": {"components_not_round", "columns_correlated"},
+    "unequal": {"components_differ_in_covariance"},
+    "other units": {"columns_differ_in_spread"},
+}
+
+
+def draw_groups(seed: int, kind: str) -> tuple[Any, Any, int]:
+    """Draw rows, the direction of each group, and the number of groups."""
+    rng = np.random.default_rng(seed)
+    n, d, k = draw_sizes(rng)
+    longest = 1.0 if kind == "round" else RATIO
+    apart = max(APART * longest, 4.0)
+    means = draw_means(rng, k, d, apart, 2 * apart)
+    labels, z = rng.choice(k, n, p=rng.dirichlet(np.full(k, 10.0))), rng.normal(size=(n, d))
+    directions = rng.normal(size=(k, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    if kind == "elongated, all":
+        directions[:] = directions[0]
+    if kind.startswith("elongated"):
+        own = directions[labels]
+        z += (RATIO - 1) * np.sum(z * own, axis=1, keepdims=True) * own
+    elif kind == "unequal":
+        z *= np.where(np.arange(k) % 2, RATIO, 1.0)[labels][:, None]
+    elif kind == "other units":
+        z *= np.where(np.arange(d) % 2, RATIO, 1.0)
+    return means[labels] + z, directions, k
+
+
+def named_rightly(note: Any, kind: str, directions: Any) -> bool:
+    """Return whether a note is the right one, and names columns of one of the directions."""
+    if note.code not in RIGHT[kind]:
+        return False
+    if note.code != "components_not_round":
+        return True
+    named = [int(name.removeprefix("x")) for name in note.values["columns"]]
+    # of a direction of d entries, those named hold most of the length
+    return note.values["kind"] == "full" and bool(
+        (np.sum(directions[:, named] ** 2, axis=1) > 0.5).any()
+    )
+
+
+def fit(given: tuple[str, str, int]) -> tuple[bool, set[str]]:
+    """Fit one data set; return whether the note is right, and the codes that warn."""
+    kind, model_type, seed = given
+    X, directions, k = draw_groups(seed, kind)
+    model: Any = im.SphericalMixture(k, random_state=seed)
+    if model_type != "SphericalMixture":
+        model = im.GaussianMixture(k, covariance_type=model_type, random_state=seed)
+    model.fit(X)
+    warned = [note for note in model.notes_ if note.code not in QUIET]
+    right = kind != "round" and any(named_rightly(note, kind, directions) for note in warned)
+    return right, {note.code for note in warned}
+
+
+def shape(run: Run) -> None:
+    """Print how often the shape of components is noted."""
+    table = []
+    for model_type in ("SphericalMixture", "spherical", "diag"):
+        for kind in KINDS:
+            if model_type == "spherical" and kind == "unequal":
+                continue  # which it allows, as diag does
+            if model_type == "diag" and kind in ("unequal", "other units"):
+                continue
+            found = run.map(fit, [(kind, model_type, seed) for seed in run.seeds])
+            codes = sorted(set().union(*(each for _, each in found)))
+            right = "-" if kind == "round" else sum(right for right, _ in found)
+            noted = sum(bool(each) for _, each in found)
+            table.append([model_type, kind, noted, right, ", ".join(codes) or "-", len(found)])
+    print_table(["fit", "groups", "with a note", "the right one", "codes", "fits"], table)

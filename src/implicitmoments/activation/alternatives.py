@@ -1,0 +1,59 @@
+"""Larger models that fit clearly better: biases, weights of both signs, a further component."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from implicitmoments.activation.moves import (
+    GROWTH_ROWS,
+    QUICK_STEPS,
+    QUICK_TOL,
+    add_component,
+    criterion,
+    some_of,
+)
+from implicitmoments.activation.network import FittedNetwork, fit_network, measure_loss
+from implicitmoments.notes import Note, Notes
+from implicitmoments.rows import Rows
+
+# By which the criterion must decrease: "very strong" evidence (Kass and Raftery, 1995).
+CLEAR = 10.0
+SURE = 5.0  # standard errors of a mean
+
+
+def note_alternative(
+    rows: Rows, best: FittedNetwork, rng: np.random.Generator, *, whitened: bool
+) -> Notes:
+    """Note the larger model with the smallest criterion after a few steps, if it is clearly so.
+
+    Where inputs are ``whitened`` the error of their estimated mean acts as small biases do, which
+    are then allowed.
+    """
+    network = best.network
+    some = some_of(rows, (network.k + 1) * (network.rows.shape[1] + 2), rng, GROWTH_ROWS)
+    start = best if some is rows else measure_loss(some, network)
+    tried: dict[str, FittedNetwork] = {}
+    if network.biases is None and start.loss > start.rounding * start.size:
+        given = replace(network, biases=np.zeros(network.k))
+        biased = fit_network(some, given, max_iter=QUICK_STEPS, tol=QUICK_TOL)
+        largest = float(np.max(np.abs(biased.network.rows[:, -1])))
+        if whitened and largest < SURE / math.sqrt(rows.total):
+            start = biased
+        else:
+            tried["biases_likely"] = biased
+    if start.loss > start.rounding * start.size:
+        free = replace(start, network=replace(start.network, positive=False))
+        grown = add_component(some, free, rng)
+        if grown is not None:
+            negative = network.positive and bool(np.any(grown.network.weights < 0))
+            tried["negative_component" if negative else "neuron_missing"] = grown
+    clear = criterion(start, some.total) - CLEAR
+    found = {code: criterion(fitted, some.total) for code, fitted in tried.items()}
+    code = min(found, key=lambda each: found[each], default="")
+    if not code or found[code] > clear:
+        return Notes()
+    values = {"share": 1 - tried[code].loss / start.loss, "k": tried[code].network.k}
+    return Notes([Note(code, values)])

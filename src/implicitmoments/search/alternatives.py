@@ -1,0 +1,188 @@
+"""Another number of components that a criterion prefers: the two that are one, or one missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic
+
+import numpy as np
+from scipy.special import chdtri
+
+from implicitmoments.arrays import to_numpy
+from implicitmoments.notes import Note
+from implicitmoments.search.em import SEARCH, E, Family, R, S, run_em
+from implicitmoments.search.moves import OPTIMISM, OVERLAP, Ranking, rank_moves
+from implicitmoments.search.trials import Merges, total_rows
+
+QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge
+AFTERWARDS = replace(QUICK, steps=5)  # EM on all rows of a state that has settled on a sample
+
+CHANCE = 1e-3  # level of the test that two components are one, for all splits of a fit
+ROUNDS = 3  # of splits: each may double the number of components
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative(Generic[S]):
+    """A state with a lower Bayesian information criterion than that of a fit."""
+
+    state: S
+    # of the fit: the two that are merged, or those that are split, by their gains
+    components: tuple[int, ...]
+    change: float  # of the log-likelihood
+    penalty: float  # by which BIC exceeds −2 times the log-likelihood, over two: its change
+
+    @property
+    def gain(self) -> float:
+        """By how much BIC is lower."""
+        return 2 * (self.change - self.penalty)
+
+
+def penalty_of(family: Family[R, S, E], fit: S, other: S, total: float) -> float:
+    """Return the log-likelihood that pays for the further parameters of another state."""
+    return 0.5 * (family.n_parameters(other) - family.n_parameters(fit)) * math.log(total)
+
+
+def worth_of_component(family: Family[R, S, E], rows: R, fit: S) -> float:
+    """Return a predicted gain of a split from which one component more may have a lower BIC."""
+    larger = fit.add(fit.take(np.zeros(1, dtype=np.int64)), 0.5)
+    return penalty_of(family, fit, larger, total_rows(family, rows)) / OPTIMISM
+
+
+def prefer(
+    family: Family[R, S, E],
+    fit: S,
+    other: S,
+    parts: Sequence[tuple[R, float]],
+    components: tuple[int, ...] = (),
+) -> Alternative[S] | None:
+    """Return another state after EM, if its BIC is lower than that of a fit.
+
+    Parameters
+    ----------
+    parts : sequence of (rows, float)
+        Rows, on all of which it has to be lower, and the mean log-likelihood of the fit: of a
+        sample, and of all.
+    components : tuple of int
+        Of the fit, that differ.
+    """
+    found, budgets = None, (QUICK, *[AFTERWARDS] * (len(parts) - 1))
+    for (rows, level), budget in zip(parts, budgets, strict=True):
+        total = total_rows(family, rows)
+        settled = run_em(family, rows, other, budget)
+        other = settled.state
+        change, penalty = (settled.level - level) * total, penalty_of(family, fit, other, total)
+        found = Alternative(other, components, change, penalty)
+        if found.gain <= 0:
+            return None
+    return found
+
+
+def one_less(
+    family: Family[R, S, E], fit: S, merges: Merges[S] | None, parts: Sequence[tuple[R, float]]
+) -> Alternative[S] | None:
+    """Return the state after the cheapest merge and EM, if it loses no more than chance explains.
+
+    Also less than BIC charges, on all parts.
+
+    Parameters
+    ----------
+    merges : Merges or None
+        Of the fit. A merge of components that do not overlap is not tried; where they do, the
+        prediction, with a shared variance as it is, may be far from what EM reaches.
+    parts : sequence of (rows, float)
+        As in :func:`prefer`.
+    """
+    if merges is None:
+        return None
+    less, total = merges.apply(fit), total_rows(family, parts[0][0])
+    saved = -penalty_of(family, fit, less, total)
+    if float(merges.losses[0]) > max(OPTIMISM * saved, OVERLAP * total / fit.k):
+        return None
+    # where a component is dropped, the one with which it would be merged at the least loss
+    with_first = np.any(merges.pairs == merges.pairs[0, 0], axis=1)
+    joined = merges.pairs[with_first & (merges.pairs[:, 0] != merges.pairs[:, 1])][0]
+    found = prefer(family, fit, less, parts, (int(joined[0]), int(joined[1])))
+    if found is None or -found.change > chance_loss(family, fit, less):
+        return None
+    return found
+
+
+def chance_loss(family: Family[R, S, E], fit: S, less: S) -> float:
+    """Return the log-likelihood that a component too many gains by chance, at most.
+
+    Twice the gain is about chi-squared, with twice as many degrees of freedom as the component has
+    parameters (Wolfe 1971; McLachlan 1987), and each of the others may be the one that is split.
+    """
+    freedom = 2 * (family.n_parameters(fit) - family.n_parameters(less))
+    return 0.5 * float(chdtri(freedom, CHANCE / less.k))
+
+
+def one_more(
+    family: Family[R, S, E], fit: S, ranking: Ranking[S], rows: R, level: float
+) -> Alternative[S] | None:
+    """Return the state after the splits and insertions that pay, and EM, if its BIC is lower.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Of the fit.
+    level : float
+        Mean log-likelihood of the fit.
+    """
+    least = worth_of_component(family, rows, fit)
+    if ranking.gains[0] <= least:
+        return None
+    # insertions are candidates for one place: the best of them
+    inserted = np.flatnonzero(ranking.origins < 0)[1:]
+    worth = np.setdiff1d(np.flatnonzero(ranking.gains > OPTIMISM * least), inserted)
+    for which in (worth, np.array([0])):
+        found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
+        if len(which) and found is not None:
+            split = [_split_component(ranking, int(at), family, rows) for at in which]
+            return replace(found, components=tuple(dict.fromkeys(split)))
+    return None
+
+
+def add_components(
+    family: Family[R, S, E],
+    fit: S,
+    ranking: Ranking[S],
+    rows: R,
+    level: float,
+    rng: np.random.Generator,
+    rival: float = 0.0,
+) -> Alternative[S] | None:
+    """Return :func:`one_more`, repeated while BIC falls and has not fallen by ``rival``."""
+    total = total_rows(family, rows)
+    best = further = one_more(family, fit, ranking, rows, level)
+    for _ in range(ROUNDS):
+        if best is None or further is None or best.gain > rival:
+            break
+        larger, reached = best.state, level + best.change / total
+        worth = worth_of_component(family, rows, larger)
+        again = rank_moves(family, rows, larger, rng, worth=worth)
+        further = one_more(family, larger, again, rows, reached)
+        if further is not None:
+            change, penalty = best.change + further.change, best.penalty + further.penalty
+            best = Alternative(further.state, best.components, change, penalty)
+    return best
+
+
+def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E], rows: R) -> int:
+    """Return the component that is split, or of which an insertion takes most rows."""
+    if ranking.origins[at] >= 0:
+        return int(ranking.origins[at])
+    shares = ranking.shares
+    odds = family.log_joint(rows, ranking.parts[at]) - shares.log_density[:, None]
+    taken = np.exp(np.minimum(to_numpy(odds), 0.0))
+    return int((to_numpy(shares.shares * shares.counts[:, None]).T @ taken).argmax())
+
+
+def merge_note(less: Alternative[S]) -> Note:
+    """Return the note on two components that are one."""
+    values = {"which": sorted(less.components), "fewer": less.state.k}
+    return Note(
+        "components_are_one", values | {"loss": max(-less.change, 0.0), "penalty": -less.penalty}
+    )

@@ -1,0 +1,136 @@
+"""Compare the law of the noise with another one, under which fewer components may do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Generic, Protocol
+
+from implicitmoments.arrays import Floats, namespace_of
+from implicitmoments.notes import Note
+from implicitmoments.search import trials
+from implicitmoments.search.choose_k import grow_and_prune
+from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
+from implicitmoments.search.moves import GROW, OPTIMISM, Ranking
+
+# Least fall of the Bayesian information criterion that is said. Of Gaussian noise Student's law
+# gains half a χ² of one degree of freedom, 2 + log n with a probability of 0.8 % at n = 50.
+CLEAR = 2.0
+SUSPECT = 2.0  # standard errors of the kurtosis from which laws are compared
+
+
+class LawFamily(Family[R, S, E], Protocol[R, S, E]):
+    """Requirements of a comparison in addition to moves."""
+
+    def adopt(self, state: S) -> S:
+        """Return a state of another law as one of this law, to start from."""
+        ...
+
+    def log_peaks(self, state: S) -> Floats:
+        """Return log weight plus log density at the centre of each component, (k,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Rival(Generic[S]):
+    """A mixture of another law, and how much better it is."""
+
+    state: S
+    gain: float  # what its Bayesian information criterion is lower by
+    n: float  # rows that were compared
+    chance: float = CLEAR  # a gain that chance explains
+
+    @property
+    def clear(self) -> bool:
+        """Whether the gain is more than chance explains."""
+        return self.gain > self.chance
+
+
+def excess_kurtosis(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> float:
+    r"""Return the kurtosis within Gaussian components less that of a Gaussian, in standard errors.
+
+    The mean over rows of :math:`\sum_i R_i (\delta_i^2 - 2 (q + 2) \delta_i + q (q + 2))` with
+    squared distances :math:`\delta` in q dimensions: the score of Student's law at infinite
+    degrees of freedom. If the mixture is right its mean is 0, and its variance at most
+    :math:`8 q (q + 2)` per row, that of known components.
+    """
+    joint, xp = family.log_joint(rows, state), namespace_of(family.counts(rows))
+    squares = 2 * (xp.asarray(family.log_peaks(state), dtype=joint.dtype) - joint)
+    found = trials.responsibilities(family, rows, state)
+    excess = xp.sum(found.shares * (squares * (squares - 2 * (q + 2)) + q * (q + 2)), axis=1)
+    total = trials.total_rows(family, rows)
+    return float(found.counts @ excess) / math.sqrt(8 * q * (q + 2) * total)
+
+
+def suspicious(family: LawFamily[R, S, E], rows: R, state: S, q: int, ranking: Ranking[S]) -> bool:
+    """Return whether Gaussian components may stand for fewer ones with heavy tails.
+
+    Either tails are left within components, or components overlap: some may be tails of others.
+    """
+    return ranking.overlap or excess_kurtosis(family, rows, state, q) > SUSPECT
+
+
+def compare_laws(
+    family: LawFamily[R, S, E],
+    rival: LawFamily[R, S, E],
+    rows: R,
+    state: S,
+    budget: Budget = GROW,
+    *,
+    sampled: bool = False,
+) -> Rival[S]:
+    """Fit held rows by both laws from a fitted mixture, and merge while BIC falls.
+
+    Heavy tails hide in components of their own: a mixture of Gaussians looks right then, and
+    only the comparison with fewer components of the right law shows them.
+
+    Parameters
+    ----------
+    family, state
+        The mixture that was fitted.
+    rival
+        The family of the other law.
+    budget : Budget
+        Of each EM.
+    sampled : bool
+        Whether the rows are a sample of those to which the mixture was fitted. EM on it then gains
+        half a nat for each parameter by chance, for one law perhaps more than for the other.
+    """
+    total = trials.total_rows(family, rows)
+
+    def prune(law: LawFamily[R, S, E], start: Fitted[S]) -> tuple[float, S]:
+        def score(fitted: Fitted[S]) -> float:
+            return bic(fitted.level * total, law.n_parameters(fitted.state), total)
+
+        def judge(candidate: S) -> tuple[float, Fitted[S]]:
+            fitted = run_em(law, rows, candidate, budget)
+            return score(fitted), fitted
+
+        def merged(fitted: Fitted[S]) -> S | None:
+            return _merged(law, rows, fitted.state, total)
+
+        best = grow_and_prune((score(start), start), judge, (merged,), patience=1)
+        return score(best), best.state
+
+    before, own = prune(family, run_em(family, rows, state, budget))
+    after, best = prune(rival, run_em(rival, rows, rival.adopt(state), budget))
+    chance = CLEAR + sampled * max(family.n_parameters(own), rival.n_parameters(best))
+    return Rival(best, before - after, total, chance)
+
+
+def tails_note(freedom: Floats, k: int, found: int, gain: float) -> Note:
+    """Return the note on k components for which fewer, with heavy tails, do."""
+    values = {"freedom": float(freedom[0]), "k": k, "found": found, "gain": gain}
+    return Note("heavy_tails", values)
+
+
+def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | None:
+    """Return the cheapest merge; None if it is predicted to cost far more than its penalty."""
+    if state.k == 1:
+        return None
+    found = trials.responsibilities(law, rows, state)
+    sums = law.expect(rows, found.shares * found.counts[:, None], state)
+    merges = trials.merge_losses(law, rows, state, found, sums)
+    less = merges.apply(state)
+    saved = law.n_parameters(state) - law.n_parameters(less)
+    return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less

@@ -1,0 +1,116 @@
+"""Mixtures of multivariate t distributions: density, EM, fits, samples and notes."""
+
+import numpy as np
+import pytest
+from scipy.stats import f as fisher
+from scipy.stats import kstest, multivariate_t
+
+import implicitmoments as im
+from implicitmoments.mixture.family import GaussianFamily
+from implicitmoments.mixture.gaussians import (
+    COVARIANCE_TYPES,
+    CovarianceType,
+    Gaussians,
+    log_joint,
+)
+from implicitmoments.rows import Rows
+from implicitmoments.search import Budget, run_em
+
+D, NU = 2, 3.0
+
+
+def t_rows(n, seed, means, roots, nu=NU):
+    """Rows of equally many components, in random order."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(len(means), size=n)
+    z = rng.normal(size=(n, D)) * np.sqrt(nu / rng.chisquare(nu, n))[:, None]
+    return means[labels] + np.einsum("nij,nj->ni", roots[labels], z)
+
+
+MEANS = np.array([[0.0, 0.0], [7.0, 3.0]])
+ROOTS = np.array([[[1.0, 0.0], [0.6, 0.8]], [[0.7, 0.0], [-0.3, 1.2]]])
+X = t_rows(1_200, 0, MEANS, ROOTS)
+
+
+def state_of(name):
+    matrices = ROOTS @ ROOTS.transpose(0, 2, 1)
+    kind = CovarianceType(name)
+    if kind.tied:
+        matrices = np.repeat(matrices.mean(axis=0)[None], 2, axis=0)
+    weights, covariances = np.array([0.4, 0.6]), kind.constrained(matrices)
+    return kind, Gaussians(weights, MEANS, covariances, np.full(2, NU))
+
+
+def reference(state, x):
+    """Log weight plus log density by SciPy, (n, k)."""
+    parts = zip(state.weights, state.means, state.expanded().covariances, strict=True)
+    logs = [np.log(w) + multivariate_t.logpdf(x, m, C, state.freedom[0]) for w, m, C in parts]
+    return np.column_stack(logs)
+
+
+@pytest.mark.parametrize("name", COVARIANCE_TYPES)
+def test_density_is_that_of_scipy_and_em_is_monotone(name):
+    kind, state = state_of(name)
+    family, rows = GaussianFamily(kind, student=True), Rows.of(X)
+    np.testing.assert_allclose(log_joint(X, state), reference(state, X), rtol=1e-9)
+    np.testing.assert_allclose(family.log_joint(rows, state), reference(state, X), rtol=1e-6)
+    levels = []
+    for _ in range(8):  # without extrapolation
+        sums = family.e_step(rows, state)
+        levels.append(sums.level)
+        state = family.m_step(sums, state)
+    assert np.all(np.diff(levels) > -1e-9)
+    level = np.logaddexp.reduce(reference(state, X), axis=1).mean()
+    np.testing.assert_allclose(family.e_step(rows, state).level, level, rtol=1e-6)
+    assert len(family.pack(state)) - 1 == family.n_parameters(state)
+    again = family.unpack(family.pack(state), state)
+    np.testing.assert_allclose(log_joint(X, again), log_joint(X, state), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["full", "tied_spherical"])
+def test_auto_finds_components_with_tails(name):
+    roots = ROOTS if name == "full" else np.repeat(np.eye(D)[None], 2, axis=0)
+    rows = t_rows(1_000, 1, MEANS, roots)
+    how = {"covariance_type": name, "random_state": 0}
+    model = im.GaussianMixture("auto", noise="student", **how).fit(rows)
+    assert model.n_components_ == 2
+    assert 2.3 < model.degrees_of_freedom_ < 4
+    assert model.stats_["outliers"] == 0
+    assert model.notes_ == []
+    order = np.argsort(model.means_[:, 0])
+    np.testing.assert_allclose(model.means_[order], MEANS, atol=0.3)
+    family = GaussianFamily(CovarianceType(name), student=True)
+    truth = Gaussians(np.full(2, 0.5), MEANS, model._covariances()[order], np.full(2, NU))
+    best = run_em(family, Rows.of(rows), truth, Budget(1_000, 500, 1e-9))
+    assert model.lower_bound_ > best.level - 1e-4
+    # what follows from the density
+    logs = model.score_samples(rows)
+    np.testing.assert_allclose(logs.mean(), model.lower_bound_, rtol=1e-6)
+    gaussian = im.GaussianMixture(2, drop_outliers=False, **how).fit(rows)
+    n = {"full": 12, "tied_spherical": 7}[name]
+    np.testing.assert_allclose(model.bic(rows), -2 * logs.sum() + n * np.log(1_000))
+    assert model.bic(rows) < gaussian.bic(rows) - 100
+    drawn, labels = model.sample(20_000, random_state=1)
+    own = drawn[labels == 0] - model.means_[0]
+    squares = np.einsum(
+        "ni,ij,nj->n", own, np.linalg.inv(model._mixture().expanded().covariances[0]), own
+    )
+    assert kstest(squares / D, fisher(D, model.degrees_of_freedom_).cdf).pvalue > 1e-3
+
+
+def test_the_tails_of_batches():
+    rows = t_rows(21_000, 2, MEANS, ROOTS)
+    model = im.GaussianMixture(2, noise="student", random_state=0)
+    for part in np.array_split(rows, [20_000]):
+        model.partial_fit(part)
+    assert model.stats_["rows_seen"] == len(rows)
+    np.testing.assert_allclose(model.degrees_of_freedom_, NU, rtol=0.05)
+    np.testing.assert_allclose(model.means_[np.argsort(model.means_[:, 0])], MEANS, atol=0.1)
+
+
+def test_the_model_is_saved(tmp_path):
+    model = im.GaussianMixture(2, noise="student", random_state=0).fit(X)
+    im.save(model, tmp_path / "model.im")
+    again = im.load(tmp_path / "model.im")
+    assert again.degrees_of_freedom_ == model.degrees_of_freedom_
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
