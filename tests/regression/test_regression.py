@@ -426,10 +426,10 @@ def test_lines_that_depend_on_the_start_are_noted():
     assert "searches_disagree" in found.notes_.codes
 
 
-def discrete(seed, n_binary, n_gaussian, weights, offsets, n):
+def discrete(seed, n_binary, n_gaussian, weights, offsets, n, share):
     """Lines with common slopes and binary inputs, and EM from the truth."""
     rng = np.random.default_rng(seed)
-    X = np.hstack([rng.integers(2, size=(n, n_binary)), rng.normal(size=(n, n_gaussian))])
+    X = np.hstack([rng.random((n, n_binary)) < share, rng.normal(size=(n, n_gaussian))])
     labels = rng.choice(len(weights), size=n, p=weights)
     slope = rng.normal(size=X.shape[1])
     y = X @ slope + np.asarray(offsets)[labels] + 0.5 * rng.normal(size=n)
@@ -439,12 +439,15 @@ def discrete(seed, n_binary, n_gaussian, weights, offsets, n):
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
-    ("shape", "weights", "offsets", "n"),
-    [((1, 0), (20 / 21, 1 / 21), (0, 2), 8_000), ((2, 1), (0.4, 0.4, 0.2), (0, 2, 4), 6_000)],
+    ("shape", "weights", "offsets", "n", "share"),
+    [
+        ((1, 0), (20 / 21, 1 / 21), (0, 2), 8_000, 0.2),
+        ((2, 1), (0.4, 0.4, 0.2), (0, 2, 4), 6_000, 0.5),
+    ],
 )
-def test_common_slopes_and_discrete_inputs(seed, shape, weights, offsets, n):
+def test_common_slopes_and_discrete_inputs(seed, shape, weights, offsets, n, share):
     """Peaks of the characteristic function mislead here; lines grown by splits do not."""
-    X, y, slope = discrete(seed, *shape, weights, offsets, n)
+    X, y, slope = discrete(seed, *shape, weights, offsets, n, share)
     found = RegressionMixture(len(weights), random_state=seed).fit(X, y)
     order = np.argsort(found.intercept_)
     np.testing.assert_allclose(found.intercept_[order], offsets, atol=0.2)
