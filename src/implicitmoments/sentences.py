@@ -50,6 +50,9 @@ NOTES: dict[str, str] = {
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
     "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "choice_uncertain": "BIC of {k:count line} is only {difference:.1f} higher, and two searches "
+    "for {k:count line} ended {apart:.1f} nats apart: another search may prefer that number; "
+    "compare `bic()` of `n_components={k}` for a few values of `random_state`",
     "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
     "lines together: the likelihood has no maximum where a line passes through few rows, or "
     "through equal values of y; such a line may mean nothing, and other seeds may find others; "
@@ -375,7 +378,7 @@ FIT: frozenset[str] = frozenset(
     {
         "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        *("rows_limit_lines", "heavy_tails", "noise_differs"),
+        *("rows_limit_lines", "choice_uncertain", "heavy_tails", "noise_differs"),
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
         "columns_differ_in_spread",
