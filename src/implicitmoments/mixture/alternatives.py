@@ -63,7 +63,8 @@ def find_better(
             ranking = rank_moves(view.family, parts[0][0], state, rng)
         rival = max((gain for gain, _ in found), default=0.0)
         found += other_number(view.family, state, ranking, parts, rng, rival)
-    found += other_law(view.family, state, ranking, parts[0][0])
+    # where the number is given, tails are left within components
+    found += other_law(view.family, state, None if options.k else ranking, parts[0][0])
     if not found:
         return None
     _, best = max(found, key=lambda each: each[0])
