@@ -29,7 +29,7 @@ def iris():
 
 FITS = {
     "shape": (iris, im.SphericalMixture(3, random_state=0), "components_not_round"),
-    "fewer": (iris, im.GaussianMixture(3, random_state=0), "components_are_one"),
+    "fewer": (iris, im.GaussianMixture(4, random_state=0), "components_are_one"),
     "fewer lines": (lines, im.RegressionMixture(3, random_state=0), "components_are_one"),
     "more lines": (lines, im.RegressionMixture(1, random_state=0), "line_looks_double"),
 }

@@ -8,6 +8,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.notes import SENTENCES, Note, Notes
+from implicitmoments.report import verdict_of
 
 
 def changed(fitted, name, notes=(), **stats):
@@ -181,3 +182,13 @@ def test_a_title_has_the_number_of_components(fitted, name):
 def test_the_title_of_one_component_is_in_the_singular(fitted):
     one = im.RegressionMixture(1).fit(*fitted["RegressionMixture"][1:])
     assert numbers(one._title()) == []
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_nothing_supports_components_strung_out_along_one_direction():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) + 6 * rng.normal(size=(400, 1)) * [1.0, 1.0, 0.0]
+    model = im.SphericalMixture(3, random_state=0).fit(X)
+    assert model.notes_.codes == ["components_not_round"]
+    assert any(fact.supports for fact in model._evidence())  # as if they were groups
+    assert verdict_of(model, X).in_favour == []

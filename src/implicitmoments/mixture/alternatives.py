@@ -156,7 +156,7 @@ def other_shape(
         products = sample.n * k * kind.n_numbers(d)
         if products > MOST_PRODUCTS:
             continue
-        other = GaussianFamily(kind, family.least)
+        other = replace(family, kind=kind, known=None)
         starts = [other.from_shares(sample, each) for each in assigned]
         if fewer and k > 1:
             labels = to_numpy(shares).argmax(axis=1)

@@ -154,11 +154,16 @@ def add_components(
     rng: np.random.Generator,
     rival: float = 0.0,
 ) -> Alternative[S] | None:
-    """Return :func:`one_more`, repeated while BIC falls and has not fallen by ``rival``."""
+    """Return :func:`one_more`, repeated while BIC falls and has not fallen by ``rival``.
+
+    Once where all of several components look like two: that is a matter of their shape.
+    """
     total = total_rows(family, rows)
     best = further = one_more(family, fit, ranking, rows, level)
     for _ in range(ROUNDS):
         if best is None or further is None or best.gain > rival:
+            break
+        if len(best.components) == fit.k > 1:
             break
         larger, reached = best.state, level + best.change / total
         worth = worth_of_component(family, rows, larger)
