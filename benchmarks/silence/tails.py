@@ -8,6 +8,7 @@ truth, an implementation of its own (ECME: the degrees of freedom maximise the l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -166,18 +167,12 @@ def fit_components(case: Case) -> Outcome:
     return Outcome(right, "heavy_tails" in model.notes_.codes, nats)
 
 
-def tails(asked: Run) -> None:
-    """Print the rates."""
-    settings = [
-        ("lines", fit_lines, sizes)
-        for sizes in ((1, 300, 2), (1, 2_000, 3), (2, 600, 2), (2, 3_000, 4))
-    ]
-    settings += [
-        ("components", fit_components, sizes)
-        for sizes in ((1, 400, 2), (2, 800, 2), (3, 3_000, 4))
-    ]
-    heads = ("model", "k", "n", "d", "noise", "fitted", "k", "k right", "alarm", "nats")
-    rows = []
+def measured(asked: Run) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of the table."""
+    lines = ((1, 300, 2), (1, 2_000, 3), (2, 600, 2), (2, 3_000, 4))
+    components = ((1, 400, 2), (2, 800, 2), (3, 3_000, 4))
+    settings = [("lines", fit_lines, sizes) for sizes in lines]
+    settings += [("components", fit_components, sizes) for sizes in components]
     for (word, fit, (k, n, d)), law in product(settings, LAWS):
         for noise, auto in (("gaussian", False), ("gaussian", True), ("student", True)):
             cases = [Case(law, k, n, d, noise, auto, seed) for seed in asked.seeds]
@@ -189,5 +184,10 @@ def tails(asked: Run) -> None:
             nats = [each.nats for each in found if np.isfinite(each.nats)]
             chosen = "auto" if auto else "given"
             shown = f"{min(nats):.1f}" if nats else "-"
-            rows.append((word, k, n, d, law, noise, chosen, right, alarms, shown))
-    print_table(heads, rows)
+            yield word, k, n, d, law, noise, chosen, right, alarms, shown
+
+
+def tails(asked: Run) -> None:
+    """Print the rates."""
+    heads = ("model", "k", "n", "d", "noise", "fitted", "k", "k right", "alarm", "nats")
+    print_table(heads, measured(asked))
