@@ -22,7 +22,7 @@ from silence.rates import Run, print_table
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 ABOVE = 0.5  # of BIC: EM ends where a step gains less than 1e-7 per row
-SAYS_SO = {"noise_at_floor", "searches_disagree", "rows_limit_lines"}
+SAYS_SO = {"noise_at_floor", "searches_disagree", "rows_limit_lines", "choice_uncertain"}
 SEEDS_PER_SET, DIRECT = 3, 2  # of a set that is drawn; of direct fits
 # rows, columns, noise of each line; weights are equal
 DRAWN = {

@@ -14,6 +14,7 @@ The negative control are intervals of half the length, which cover 67 % if error
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,7 @@ class Lines:
     noise: Sequence[float] = (0.3, 0.3)
     freedom: float = np.inf  # of the noise
     noise_type: str = "shared"
+    law: str = "gaussian"  # that is fitted
 
     @property
     def truth(self) -> np.ndarray[Any, Any]:
@@ -67,10 +69,12 @@ class Lines:
 
     def fit(self, seed: int, n: int, errors: str | None) -> Any:
         """Return the fitted model."""
-        model = im.RegressionMixture(
-            len(self.weights), noise_type=self.noise_type, errors=errors, random_state=seed
-        )
-        return model.fit(*self.draw(seed, n))
+        how: dict[str, Any] = {"noise_type": self.noise_type, "noise": self.law, "errors": errors}
+        how["drop_outliers"] = False
+        model = im.RegressionMixture(len(self.weights), **how, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(*self.draw(seed, n))
 
     def ratios(self, errors: str, limit: Any, seed: int) -> list[np.ndarray[Any, Any]]:
         """Return errors of coefficients over standard errors: of true ones, and of the limit."""
@@ -100,7 +104,9 @@ LINES = (
     Lines("12 columns, 400 rows", 400, d=12),
     Lines("weights 12:7:1", 800, weights=(0.6, 0.35, 0.05), noise=(0.2, 0.2, 0.2)),
     Lines("t3 noise", freedom=3.0),
+    Lines("the same as student", freedom=3.0, law="student"),
     Lines("t3 noise, overlapping", apart=1.0, freedom=3.0),
+    Lines("the same as student", apart=1.0, freedom=3.0, law="student"),
     Lines("noise .1 and .3 as shared", apart=2.0, noise=(0.1, 0.3)),
     Lines("noise .2 and .5 as shared, overlapping", apart=1.2, noise=(0.2, 0.5)),
     Lines("the same as separate", apart=1.2, noise=(0.2, 0.5), noise_type="separate"),
@@ -114,16 +120,21 @@ class Components:
     covariance_type: str
     n: int = 1_000
     freedom: float = np.inf
+    about_limit: bool = False  # rather than about the truth
+    law: str = "gaussian"  # that is fitted
 
     @property
     def name(self) -> str:
         """What it is called."""
         tail = f", rows of t{self.freedom:g}" if np.isfinite(self.freedom) else ""
-        return self.covariance_type + tail
+        if self.law == "student":
+            return self.covariance_type + tail + ", as student"
+        return self.covariance_type + tail + (", about the limit" if self.about_limit else "")
 
-    def truth(self, seed: int) -> tuple[Any, Any, Any]:
-        """Return weights, means and covariances as matrices."""
-        rng, kind = np.random.default_rng((seed, 3)), self.covariance_type
+    @property
+    def truth(self) -> tuple[Any, Any, Any]:
+        """Weights, means, and covariances as matrices."""
+        rng, kind = np.random.default_rng(3), self.covariance_type
         means = np.array([[0.0, 0], [4, 0], [0, 4]]) + 0.3 * rng.normal(size=(3, 2))
         scales = rng.uniform(0.7, 1.2, size=(3, 1 if "spherical" in kind else 2))
         covariances = (scales * np.ones(2))[:, :, None] ** 2 * np.eye(2)
@@ -133,40 +144,55 @@ class Components:
             covariances[:] = covariances[0]
         return np.array([0.5, 0.3, 0.2]), means, covariances
 
-    def limit(self) -> None:
-        """Return nothing: true parameters are the limit."""
-
-    def ratios(self, errors: str, limit: Any, seed: int) -> list[np.ndarray[Any, Any]]:
-        """Return errors of weights, means and covariances over their standard errors."""
-        del limit
-        weights, means, covariances = self.truth(seed)
+    def fit(self, seed: int, n: int, errors: str | None) -> Any:
+        """Return the fitted model."""
+        weights, means, covariances = self.truth
         rng = np.random.default_rng((seed, 4))
-        labels, u = rng.choice(3, size=self.n, p=weights), rng.normal(size=(self.n, 2))
-        if np.isfinite(self.freedom):  # of covariance I
-            u *= np.sqrt((self.freedom - 2) / rng.chisquare(self.freedom, size=(self.n, 1)))
-        roots = np.linalg.cholesky(covariances)
-        X = means[labels] + np.einsum("nab,nb->na", roots[labels], u)
+        labels, u = rng.choice(3, size=n, p=weights), rng.normal(size=(n, 2))
+        if np.isfinite(self.freedom):  # of covariance I, or of scale I where it is fitted
+            scale = self.freedom - (0 if self.law == "student" else 2)
+            u *= np.sqrt(scale / rng.chisquare(self.freedom, size=(n, 1)))
+        X = means[labels] + np.einsum("nab,nb->na", np.linalg.cholesky(covariances)[labels], u)
+        how: dict[str, Any] = {"covariance_type": self.covariance_type, "errors": errors}
+        how["noise"] = self.law
+        model = im.GaussianMixture(3, **how, random_state=seed, drop_outliers=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(X)
+
+    def limit(self) -> tuple[Any, Any, Any]:
+        """Return weights, means, and covariances as the estimator has them."""
+        if self.about_limit:
+            return self.parts(self.fit(0, LIMIT_ROWS, None), "weights_", "means_", "covariances_")
+        weights, means, covariances = self.truth
         kind = self.covariance_type
-        model = im.GaussianMixture(3, covariance_type=kind, errors=errors, random_state=seed)
-        i, _ = match_rows(model.fit(X).means_, means)
         if kind not in ("full", "tied"):
             covariances = np.diagonal(covariances, axis1=1, axis2=2)
         if "spherical" in kind:
             covariances = covariances[:, 0]
-        own, spread = model.covariances_, np.asarray(model.covariance_errors_)
-        shape = (own - covariances[0]) / spread
-        if not kind.startswith("tied"):
-            shape = (own[i] - covariances) / spread[i]
-        return [
-            (model.weights_[i] - weights) / model.weight_errors_[i],
-            (model.means_[i] - means) / model.mean_errors_[i],
-            np.atleast_1d(shape),
-        ]
+        return weights, means, covariances[0] if kind.startswith("tied") else covariances
+
+    def parts(self, model: Any, *names: str) -> tuple[Any, Any, Any]:
+        """Return weights, means and covariances, or what is like them, in the true order."""
+        i, _ = match_rows(model.means_, self.truth[1])
+        weights, means, shape = (np.asarray(getattr(model, name)) for name in names)
+        return weights[i], means[i], shape if self.covariance_type.startswith("tied") else shape[i]
+
+    def ratios(self, errors: str, limit: Any, seed: int) -> list[np.ndarray[Any, Any]]:
+        """Return errors of weights, means and covariances over their standard errors, and all."""
+        model = self.fit(seed, self.n, errors)
+        own = self.parts(model, "weights_", "means_", "covariances_")
+        spread = self.parts(model, "weight_errors_", "mean_errors_", "covariance_errors_")
+        every = zip(own, limit, spread, strict=True)
+        found = [np.ravel((one - goal) / error) for one, goal, error in every]
+        return [*found, np.concatenate(found)]
 
 
 COMPONENTS = (
     *map(Components, ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")),
     Components("full", freedom=6.0),
+    Components("full", freedom=6.0, about_limit=True),
+    Components("full", freedom=6.0, law="student"),
 )
 
 
@@ -207,4 +233,4 @@ def coverage(run: Run) -> None:
     print("Coefficients of regressions\n")
     _table(run, LINES, ("true", "limit"))
     print("\nGaussian mixtures\n")
-    _table(run, COMPONENTS, ("weights", "means", "covariances"))
+    _table(run, COMPONENTS, ("weights", "means", "covariances", "all"))

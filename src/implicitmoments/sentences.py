@@ -50,6 +50,9 @@ NOTES: dict[str, str] = {
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
     "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
     "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "choice_uncertain": "BIC of {k:count line} is only {difference:.1f} higher, and two searches "
+    "for {k:count line} ended {apart:.1f} nats apart: another search may prefer that number; "
+    "compare `bic()` of `n_components={k}` for a few values of `random_state`",
     "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
     "lines together: the likelihood has no maximum where a line passes through few rows, or "
     "through equal values of y; such a line may mean nothing, and other seeds may find others; "
@@ -198,8 +201,7 @@ NOTES: dict[str, str] = {
     "variance_at_floor": "components {which} have the least variance that the fit allows along "
     "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
     "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
-    "columns_left_out": "columns without variation were left out of the fit: {columns}; the "
-    "variance and all densities are those of the other columns",
+    "columns_left_out": "columns without variation were left out of the fit: {columns}",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for `reg_covar`; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
@@ -376,7 +378,7 @@ FIT: frozenset[str] = frozenset(
     {
         "searches_disagree",
         *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        *("rows_limit_lines", "heavy_tails", "noise_differs"),
+        *("rows_limit_lines", "choice_uncertain", "heavy_tails", "noise_differs"),
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
         "columns_differ_in_spread",
@@ -388,7 +390,7 @@ FIT: frozenset[str] = frozenset(
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
-        "columns_left_out",
+        *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large", "components_merged"),

@@ -127,6 +127,11 @@ def pair(data):
     return X[truth.labels < 2][:800]
 
 
+# what a type of covariance computes is tested above; these are steps around it
+ROUND_AND_FULL = pytest.mark.parametrize("mixture", ["SphericalMixture", "full"], indirect=True)
+
+
+@ROUND_AND_FULL
 @pytest.mark.parametrize("options", [{"n_components": "auto", "max_components": 4}, {}])
 def test_every_way_to_fit_takes_arrays_of_the_standard(pair, mixture, options):
     X = pair.copy()
@@ -141,6 +146,7 @@ def test_every_way_to_fit_takes_arrays_of_the_standard(pair, mixture, options):
     assert model.lower_bound_ == pytest.approx(plain.lower_bound_, abs=1e-5)
 
 
+@ROUND_AND_FULL
 def test_groups_and_pieces_take_arrays_of_the_standard(pair, mixture):
     X = pair
     shift = np.where(np.arange(len(X)) % 2 == 0, 1e6, 0.0)[:, None]

@@ -62,13 +62,15 @@ class LineModel:
 class GaussianModel:
     """Gaussians at random, and their twin."""
 
-    def __init__(self, rng, name, known):
+    def __init__(self, rng, name, known, freedom=np.inf):
         k, d = 2, 2
         self.kind, self.known = CovarianceType(name), known
         A = rng.normal(size=(k, d, d))
         C = self.kind.constrained(A @ A.transpose(0, 2, 1) + 0.3 * np.eye(d))
         C = np.repeat(C[:1], k, axis=0) if self.kind.tied else C
-        self.mixture = Gaussians(softmax(rng.normal(size=k)), rng.normal(size=(k, d)), C)
+        self.mixture = Gaussians(
+            softmax(rng.normal(size=k)), rng.normal(size=(k, d)), C, np.full(k, freedom)
+        )
         self.scored = ScoredGaussians(self.mixture, self.kind, known)
         self.X, self.counts = rng.normal(size=(40, d)), rng.uniform(0, 2, size=40)
         self.rows = Rows.of(self.X, counts=self.counts)
@@ -86,7 +88,9 @@ class GaussianModel:
             means.append(mixture.means[i] + roots[i] @ inverse @ h)
             covariances.append(roots[i] @ inverse @ roots[i].T)
         weights = moved_weights(mixture.weights, theta)
-        moved = Gaussians(weights, np.array(means), np.array(covariances))
+        tail = theta[len(theta) - k] if np.isfinite(self.scored.freedom) else 0.0
+        freedom = mixture.freedom * np.exp(tail)
+        moved = Gaussians(weights, np.array(means), np.array(covariances), freedom)
         return float(self.counts @ log_densities(self.X, moved))
 
     def precision(self, shape, d):
@@ -101,6 +105,7 @@ MODELS = {
     **{f"lines {s} {i}": (LineModel, (s, i)) for s in (True, False) for i in (True, False)},
     **{f"student {s}": (LineModel, (s, True, 3.0)) for s in (True, False)},
     **{name: (GaussianModel, (name, False)) for name in COVARIANCE_TYPES},
+    **{f"t {name}": (GaussianModel, (name, False, 4.0)) for name in ("full", "tied_diag")},
     "known": (GaussianModel, ("tied_spherical", True)),
 }
 

@@ -11,10 +11,10 @@ from implicitmoments.testing import match_rows
 
 
 def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
-    k, d, random_good = 8, 10, 0
-    for seed in range(5):
+    k, d, n_fits, random_good = 6, 8, 3, 0
+    for seed in range(n_fits):
         X, y, truth = make_regression_mixture(
-            20_000, k, d, noise=0.3, weights=np.geomspace(20, 1, k), random_state=seed
+            8_000, k, d, noise=0.3, weights=np.geomspace(20, 1, k), random_state=seed
         )
         standard, rows = standardise(Rows.of(X, y=y), intercept=True)
 
@@ -30,7 +30,7 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
         assert match_rows(ours.coef_, truth.vectors)[1].max() < 1.2 * goal
         random = np.random.default_rng(seed).normal(size=(k, d)) / np.sqrt(d)
         random_good += error_from(random, 1.0) < 1.2 * goal
-    assert random_good < 5  # the control: one random start is not enough
+    assert random_good < n_fits  # the control: one random start is not enough
 
 
 def test_standard_errors_are_calibrated():

@@ -20,7 +20,11 @@ from implicitmoments.mixture.incremental import (
     continue_stream,
     in_one_unit,
 )
-from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
+from implicitmoments.mixture.standard_errors import (
+    MixtureErrors,
+    ScoredGaussians,
+    standard_errors,
+)
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
 from implicitmoments.mixture.view import View, constant_columns
@@ -304,14 +308,14 @@ class MixtureEstimator(MixtureSummary):
         for code in UNKNOWN_ERRORS:
             self.notes_ = self.notes_.without(code)
         if self.errors is None:
-            self._store_covariance_errors(None)
+            self._store_shape_errors(None)
             return
         known = view.family.known is not None
         scored = ScoredGaussians(self._mixture(), self._type, known)
         found = standard_errors(rows, scored, robust=self.errors == "robust")
         self.weight_errors_ = move_like(found.weights, self.means_)
         self.mean_errors_ = move_like(found.means, self.means_)
-        self._store_covariance_errors(found.covariances)
+        self._store_shape_errors(found)
         self.notes_ += unknown_errors(scored, found.weights)
 
     def _final(self) -> Budget:
@@ -332,8 +336,8 @@ class MixtureEstimator(MixtureSummary):
     def _store_freedom(self, freedom: float) -> None:
         """Store the degrees of freedom; infinite where components are Gaussian by assumption."""
 
-    def _store_covariance_errors(self, whole: Any) -> None:
-        """Store standard errors of covariances (k, d, d) or (k, d), or None."""
+    def _store_shape_errors(self, found: MixtureErrors | None) -> None:
+        """Store standard errors of covariances and degrees of freedom."""
         raise NotImplementedError
 
     def _options(self, rows: Rows) -> Options:

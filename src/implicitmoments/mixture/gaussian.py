@@ -21,6 +21,7 @@ from implicitmoments.mixture.gaussians import (
 )
 from implicitmoments.mixture.given import GIVEN, read_given
 from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
@@ -130,6 +131,9 @@ class GaussianMixture(MixtureEstimator):
         Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, mean_errors_, covariance_errors_ : arrays or None
         Standard errors, in the shapes of the parameters; NaN where a note says so.
+    degrees_of_freedom_errors_ : float or None
+        Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
+        noise.
     precisions_, precisions_cholesky_ : array
         Inverses of the covariances, and their Cholesky factors, in the same shapes.
     covariance_type_ : str
@@ -205,6 +209,7 @@ class GaussianMixture(MixtureEstimator):
         "weight_errors_",
         "mean_errors_",
         "covariance_errors_",
+        "degrees_of_freedom_errors_",
         "lower_bound_",
         "converged_",
         "n_iter_",
@@ -278,8 +283,9 @@ class GaussianMixture(MixtureEstimator):
     def _freedom(self) -> float:
         return self.degrees_of_freedom_
 
-    def _store_covariance_errors(self, whole: Floats | None) -> None:
-        self.covariance_errors_: Any = None if whole is None else self._shaped(whole)
+    def _store_shape_errors(self, found: MixtureErrors | None) -> None:
+        self.covariance_errors_: Any = None if found is None else self._shaped(found.covariances)
+        self.degrees_of_freedom_errors_: float | None = None if found is None else found.freedom
 
     def _n_parameters(self) -> int:
         return self._type.n_parameters(*self._dimensions) + (self.noise == "student")

@@ -14,6 +14,7 @@ from implicitmoments.mixture.estimator import MixtureEstimator
 from implicitmoments.mixture.fit import GaussianFit
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
+from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
@@ -182,7 +183,8 @@ class SphericalMixture(MixtureEstimator):
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
         self.variance_: Any = self._shaped(whole, kind)
 
-    def _store_covariance_errors(self, whole: Floats | None) -> None:
+    def _store_shape_errors(self, found: MixtureErrors | None) -> None:
+        whole = None if found is None else found.covariances
         self.variance_errors_: Any = None if whole is None else self._shaped(whole, self._type)
 
     def _shaped(self, whole: Floats, kind: CovarianceType) -> Any:

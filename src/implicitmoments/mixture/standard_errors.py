@@ -16,6 +16,7 @@ from implicitmoments.arrays import (
     namespace_of,
     quadratic_rows,
     softmax_rows,
+    to_numpy,
 )
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
@@ -32,22 +33,26 @@ from implicitmoments.search import (
     row_weights,
     weight_errors,
 )
+from implicitmoments.search.noise import Derivatives, is_estimated
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureErrors:
-    """Standard errors of a Gaussian mixture; NaN where they are not known, 0 where it is.
+    """Standard errors of a mixture; NaN where they are not known, 0 where it is.
 
     Attributes
     ----------
     weights : array of shape (k,)
     means : array of shape (k, d)
     covariances : array of shape (k, d, d), or (k, d) of diagonals
+    freedom : float
+        Of the degrees of freedom.
     """
 
     weights: Floats
     means: Floats
     covariances: Floats
+    freedom: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +60,11 @@ class ScoredGaussians:
     r"""Gaussians with their scores, as :class:`implicitmoments.search.ScoredComponents`.
 
     With :math:`C = L L^T` and :math:`u = L^{-1}(x - \mu)`, the parameters of a component are h and
-    P of the density :math:`\exp(-u^T P u / 2 + h \cdot u - A)`, about h = 0 and P = I: its score
-    is :math:`(u, -u_a u_b)`, with :math:`(1 - u_a^2)/2` for the diagonal of P, and its
-    information is diagonal and the same for all rows.
+    P, about h = 0 and P = I, on which its density depends through
+    :math:`\delta = (u - P^{-1} h)^T P (u - P^{-1} h)` and :math:`\log |P| / 2`. A Gaussian has the
+    score :math:`(u, -u_a u_b)` there, with :math:`(1 - u_a^2)/2` for the diagonal of P, and its
+    information is diagonal and the same for all rows. The logarithm of the degrees of freedom of
+    t components is common to all.
     """
 
     mixture: Gaussians
@@ -81,8 +88,13 @@ class ScoredGaussians:
 
     @property
     def n_common(self) -> int:
-        """The covariance that is shared."""
-        return self.n_shape if self.kind.tied else 0
+        """The covariance that is shared, and degrees of freedom that are estimated."""
+        return (self.n_shape if self.kind.tied else 0) + is_estimated(self.freedom)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the components."""
+        return float(self.mixture.freedom[0])
 
     @cached_property
     def roots(self) -> Floats:
@@ -96,16 +108,54 @@ class ScoredGaussians:
         x = block["x"]
         xp, k = namespace_of(x), self.mixture.k
         points = [self._standardised(x, i) for i in range(k)]
-        joint = xp.stack([-0.5 * xp.sum(u**2, axis=1) for u in points], axis=1)
-        shares, _ = softmax_rows(joint + move_like(self._log_heights, x))
-        scores = xp.stack([self._scores(u) for u in points], axis=1)
-        masses = xp.reshape(cross_sums(row_weights(block, shares), shares), (k, 1, 1))
-        information = move_like(np.diag(self._information), masses)
-        return ComponentScores(shares, scores, masses * information)
+        squares = xp.stack([xp.sum(u**2, axis=1) for u in points], axis=1)
+        shares, _ = softmax_rows(self._log_joint(squares))
+        law = Derivatives.of(squares, self.freedom, self.mixture.d)
+        weights = shares * row_weights(block, shares)
+        found = [self._component(u, weights, law, i) for i, u in enumerate(points)]
+        scores, curvatures = zip(*found, strict=True)
+        return ComponentScores(shares, xp.stack(scores, axis=1), np.stack(curvatures))
 
     def leverages(self, block: Block, covariances: Floats) -> Array:
         """Return the leverage on each component, the same for all rows, (1, k)."""
-        return move_like(np.einsum("iaa,a->i", covariances, self._information)[None], block["x"])
+        q, far = len(self._information), self.freedom + self.mixture.d
+        factor = 1.0 if np.isinf(far) else far / (far + 2)  # the expected information of h
+        traces = np.einsum("iaa,a->i", covariances[:, :q, :q], self._information)
+        return move_like(factor * traces[None], block["x"])
+
+    def _log_joint(self, squares: Array) -> Array:
+        """Return log weight plus log density, up to a common constant, of squared distances."""
+        heights = move_like(self._log_heights, squares)
+        if np.isinf(self.freedom):
+            return heights - 0.5 * squares
+        rate = 0.5 * (self.freedom + self.mixture.d)
+        return heights - rate * namespace_of(squares).log1p(squares / self.freedom)
+
+    def _component(
+        self, u: Array, weights: Array, law: Derivatives, i: int
+    ) -> tuple[Array, Floats]:
+        """Return the scores of component i, (n, q), and its curvatures, (q, q).
+
+        With a the derivative of δ by (h, P) they are linear in a, and in its products.
+        """
+        xp, d = namespace_of(u), self.mixture.d
+        a, offset = self._distance_slopes(u)
+        weight, factors, p = weights[:, i], law.factors[:, i], a.shape[1]
+        scores = offset - 0.5 * factors[:, None] * a
+        diagonal = float(xp.sum(weight)) * self._information
+        diagonal[:d] = float(xp.sum(weight * factors))
+        curvature = np.diag(diagonal)
+        if not np.isinf(self.freedom):
+            bent = 0.5 * weight * law.bends[:, i]
+            curvature -= to_numpy(cross_sums(bent[:, None] * a, a))
+        if law.tails is None:
+            return scores, curvature
+        score, cross, bend = (each[:, i] for each in law.tails)
+        whole = np.zeros((p + 1, p + 1))
+        whole[:p, :p] = curvature
+        whole[:p, p] = whole[p, :p] = to_numpy(cross_sums((weight * cross)[:, None], a))[0]
+        whole[p, p] = float(xp.sum(weight * bend))
+        return xp.concat([scores, score[:, None]], axis=1), whole
 
     @cached_property
     def _log_heights(self) -> Floats:
@@ -139,16 +189,17 @@ class ScoredGaussians:
             return away / move_like(self.roots[i], x)
         return away @ move_like(inverse_roots(self.mixture.covariances[i : i + 1])[0].T, x)
 
-    def _scores(self, u: Array) -> Array:
-        """Return the scores of a component, (n, q)."""
+    def _distance_slopes(self, u: Array) -> tuple[Array, Array]:
+        """Return derivatives of δ by (h, P), (n, p), and of the half of log |P|, (p,)."""
+        xp, d, (factors, means) = namespace_of(u), self.mixture.d, self._shape_parts
+        offset = move_like(np.append(np.zeros(d), factors * means), u)
         if self.known:
-            return u
-        xp, (factors, means) = namespace_of(u), self._shape_parts
+            return -2 * u, offset
         if self.kind.shape == "spherical":
             products = xp.sum(u**2, axis=1, keepdims=True)
         else:
-            products = quadratic_rows(u, pairs=self.kind.shape == "full")[:, self.mixture.d : -1]
-        return xp.concat([u, move_like(factors, u) * (move_like(means, u) - products)], axis=1)
+            products = quadratic_rows(u, pairs=self.kind.shape == "full")[:, d:-1]
+        return xp.concat([-2 * u, move_like(2 * factors, u) * products], axis=1), offset
 
 
 def standard_errors(rows: Rows, scored: ScoredGaussians, *, robust: bool) -> MixtureErrors:
@@ -162,11 +213,12 @@ def standard_errors(rows: Rows, scored: ScoredGaussians, *, robust: bool) -> Mix
         The sandwich instead of the inverse of the observed information.
     """
     mixture, roots, d = scored.mixture, scored.roots, scored.mixture.d
+    freedom = 0.0 if np.isinf(scored.freedom) else np.nan
     covariance = parameter_covariance(rows, scored, robust=robust)
     if covariance is None:
         unknown = np.full(mixture.covariances.shape, 0.0 if scored.known else np.nan)
         return MixtureErrors(
-            np.full(mixture.k, np.nan), np.full(mixture.means.shape, np.nan), unknown
+            np.full(mixture.k, np.nan), np.full(mixture.means.shape, np.nan), unknown, freedom
         )
     means, covariances = np.zeros(mixture.means.shape), np.zeros(mixture.covariances.shape)
     for i, root in enumerate(roots):
@@ -177,7 +229,10 @@ def standard_errors(rows: Rows, scored: ScoredGaussians, *, robust: bool) -> Mix
         at = slice(begin, begin + scored.n_shape)
         if not scored.known:
             covariances[i] = _shape_errors(covariance[at, at], root, scored.kind)
-    return MixtureErrors(weight_errors(covariance, mixture.weights), means, covariances)
+    if is_estimated(scored.freedom):
+        place = len(covariance) - mixture.k  # before the log-weights
+        freedom = scored.freedom * float(np.sqrt(covariance[place, place]))
+    return MixtureErrors(weight_errors(covariance, mixture.weights), means, covariances, freedom)
 
 
 def _spread(covariance: Floats, linear: Floats) -> Floats:

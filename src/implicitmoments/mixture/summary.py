@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -237,9 +238,11 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
     def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
         mixture, columns = self._mixture(), self._columns()
         if columns is not None:  # covariances are then diagonal
-            mixture = Gaussians(
-                mixture.weights, mixture.means[:, columns], mixture.covariances[:, columns]
-            )
+            own = {
+                "means": mixture.means[:, columns],
+                "covariances": mixture.covariances[:, columns],
+            }
+            mixture = replace(mixture, **own)
         d = mixture.d
         width = max(mixture.k, 2 * d if mixture.diagonal else d * (d + 3) // 2)
         return RowFunction(partial(_evaluate, mixture, asked, density, columns), width=width)

@@ -20,14 +20,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.fit import (
-    FittedLines,
-    bound_notes,
-    data_notes,
-    fit_lines,
-    fit_notes,
-    fit_stats,
-)
+from implicitmoments.regression.diagnostics import bound_notes, data_notes, fit_notes, fit_stats
+from implicitmoments.regression.fit import FittedLines, fit_lines
 from implicitmoments.regression.lines import (
     Lines,
     Model,

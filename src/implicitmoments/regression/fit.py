@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.moments.components import Components, component_stats
-from implicitmoments.notes import Note
+from implicitmoments.moments.components import Components
 from implicitmoments.regression.family import LineFamily, least_ratio
 from implicitmoments.regression.initialisation import (
     LineStart,
@@ -23,11 +21,9 @@ from implicitmoments.regression.initialisation import (
     peaks_left,
     search_span,
 )
-from implicitmoments.regression.lines import Lines, Model, Standard
-from implicitmoments.rows import Rows, Whitening
-from implicitmoments.rows.second_moments import find_deviations
+from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.rows import Rows
 from implicitmoments.search import (
-    ENOUGH,
     LOCAL,
     SEARCH,
     WHOLE,
@@ -38,8 +34,9 @@ from implicitmoments.search import (
     bic,
     choose_k,
     cross_populations,
+    fit_neighbours,
     grow,
-    merge_note,
+    merge_cheapest,
     one_less,
     one_more,
     rank_moves,
@@ -47,7 +44,7 @@ from implicitmoments.search import (
     search_moves,
 )
 from implicitmoments.search.moves import Ranking
-from implicitmoments.search.tails import Rival, compare_laws, suspicious, tails_note
+from implicitmoments.search.tails import Rival, compare_laws, suspicious
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
@@ -100,8 +97,9 @@ class FittedLines:
     fit: KLines
     left: Unexplained
     at_floor: list[int]  # lines whose noise is as small as it may be
-    # where the number of lines was chosen
+    # where the number of lines was chosen: BIC, and the nats by which two searches differed
     bic_by_k: dict[int, float] = field(default_factory=dict)
+    apart_by_k: dict[int, float] = field(default_factory=dict)
 
 
 def fit_lines(
@@ -138,7 +136,10 @@ def fit_lines(
     lines = best.em.state.keep(np.argsort(-best.em.state.weights, kind="stable"))
     left = _unexplained(family, many, best.waves, lines, np.random.default_rng(seed))
     at_floor = family.at_floor(lines).tolist()
-    return FittedLines(lines, best, left, at_floor, scores if k is None else {})
+    if k is not None:
+        return FittedLines(lines, best, left, at_floor)
+    apart = {number: fit.apart for number, fit in fits.items()}
+    return FittedLines(lines, best, left, at_floor, scores, apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,22 +193,16 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
         found = fits[k] if k in fits else fit(k)
         return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
 
-    fits = _walk(held, fit, {*ALWAYS, grown.searched.state.k}, most)
-    if data.many.kept == data.rows.kept:
+    fits = fit_neighbours(fit, held.bic, {*ALWAYS, grown.searched.state.k}, most)
+    best = min(fits, key=lambda k: held.bic(fits[k]))
+    if best + 1 in fits:  # which found other lines, perhaps better ones
+        less = merge_cheapest(data.family, held.rows, fits[best + 1].em.state)
+        em = run_em(data.family, held.rows, less, data.budget)
+        if em.level > fits[best].em.level:
+            fits[best] = replace(fits[best], em=em)
+    if held.rows.kept == data.rows.kept:
         return fits
-    return _walk(data, fit_all, {min(fits, key=lambda k: held.bic(fits[k]))}, most)
-
-
-def _walk(
-    data: _Data, fit: Callable[[int], KLines], first: Set[int], most: int
-) -> dict[int, KLines]:
-    """Fit some numbers of lines, and then the neighbours of the best, until it is known."""
-    fits, wanted = dict[int, KLines](), set(first)
-    while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
-        fits |= {k: fit(k) for k in sorted(wanted)}
-        best = min(fits, key=lambda k: data.bic(fits[k]))
-        wanted = {best - 1, best + 1}
-    return fits
+    return fit_neighbours(fit_all, data.bic, {best}, most)
 
 
 def _compete(
@@ -327,109 +322,3 @@ def _rows_for(k: float, q: int) -> int:
 def _local(rows: Rows) -> Budget:
     """Return the budget of a split: enough rows for the coefficients of one line."""
     return replace(LOCAL, rows=max(600, 30 * (rows.n_features - 1)))
-
-
-HIGH = 1.2  # times the noise maximum: heavy-tailed inputs raise the maximum by less
-EXACT = 1e-6  # of the scale of y: smaller residuals are rounding, and so are their peaks
-
-
-def data_notes(
-    rows: Rows,
-    standard: Standard,
-    model: Model,
-    k: int | None,
-    names: Sequence[str] | None,
-) -> list[Note]:
-    """Return notes about rows that differ from what the fit assumes."""
-    notes = standard.whitening.column_notes(names)
-    if standard.constant:
-        notes.append(Note("constant_labels"))
-    if k != 1:  # one line is least squares, which assumes nothing of x
-        # without intercepts points were standardised about 0, not about their mean
-        whitening = standard.whitening if model.intercept else Whitening.of(rows, reduce=True)
-        deviations = find_deviations(rows, whitening, names)
-        if deviations is not None:
-            notes.append(Note("inputs_not_gaussian", deviations))
-    return notes
-
-
-def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
-    """Return notes where the residuals show another line, or two searches ended at other lines.
-
-    Parameters
-    ----------
-    noise : float
-        Relative to sd(y).
-    """
-    if noise < EXACT:
-        return []
-    apart, left, k = fitted.fit.apart, fitted.left, fitted.lines.k
-    notes = _number_notes(left) if left.law is None else [_law_note(left.law, left.rivals, k)]
-    return [*notes, Note("searches_disagree", {"apart": apart})] if apart > ENOUGH else notes
-
-
-def _law_note(law: str, rivals: dict[str, Rival[Lines]], k: int) -> Note:
-    """Return the note on noise of another law."""
-    found, gain = rivals[law].state, rivals[law].gain
-    if law == "separate":
-        return Note("noise_differs", {"gain": gain})
-    return tails_note(found.freedom, k, found.k, gain)
-
-
-def _number_notes(left: Unexplained) -> list[Note]:
-    """Return a note on two lines that are one, or on a line that the residuals show.
-
-    Of the former and a line that looks double, that of lower BIC.
-    """
-    if left.less is not None and (left.more is None or left.less.gain > left.more.gain):
-        return [merge_note(left.less)]
-    if left.more is not None:
-        gain, penalty = left.more.change, left.more.penalty
-        values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
-        return [Note("line_looks_double", values)]
-    if left.highest_peak > HIGH * left.noise_maximum:
-        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
-        return [Note("line_missing", values)]
-    return []
-
-
-def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
-    """Return notes where the noise or the number of lines is at its bound.
-
-    Parameters
-    ----------
-    most : int
-        The largest number of lines that was tried.
-    asked : int
-        The largest that the user allowed; rows may be too few for it.
-    """
-    notes, lines = list[Note](), fitted.lines
-    if 1 < lines.k == most and fitted.bic_by_k:
-        limited = "stopped_at_max_components" if most == asked else "rows_limit_lines"
-        notes.append(Note(limited, {"most": most}))
-    if fitted.at_floor and np.sqrt(lines.variances.max()) >= EXACT:
-        ratio = math.sqrt(lines.variances.min() / (lines.weights @ lines.variances))
-        notes.append(Note("noise_at_floor", {"lines": fitted.at_floor, "ratio": ratio}))
-    return notes
-
-
-def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
-    """Return the numbers of a fit, in the units of the user."""
-    fit, units = fitted.fit, 2 * standard.mass * float(np.log(standard.scale))
-    less = fitted.left.less
-    return {
-        "n_varying": standard.n_features,
-        "n_peaks": fit.start.n_peaks,
-        "n_decoded": fit.n_decoded,
-        "n_moves": fit.n_moves,
-        "highest_peak_left": fitted.left.highest_peak,
-        "noise_maximum": fitted.left.noise_maximum,
-        "split_gain_by_line": fitted.left.split_gains.tolist(),
-        "split_penalty": fitted.left.split_penalty,
-        "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
-        **({} if less is None else {"merged_lines": less.components, "merge_loss": -less.change}),
-        "searches_apart": fit.apart,
-        "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
-        "mean_log_likelihood_history": fit.em.history,
-        **component_stats(fit.decoded),
-    }

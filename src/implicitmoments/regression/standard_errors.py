@@ -6,8 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, cross_sums, move_like, namespace_of
-from implicitmoments.regression.lines import Lines, Model, as_sum, columns_of, responsibilities
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    cross_sums,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
+from implicitmoments.regression.lines import Lines, Model, columns_of, responsibilities
 from implicitmoments.rows import Block, Rows
 from implicitmoments.search import ComponentScores, parameter_covariance, weight_errors
 from implicitmoments.search.noise import Derivatives, is_estimated
@@ -128,7 +135,7 @@ def _curvature(z: Array, weight: Array, curved: list[list[Array]], i: int) -> Fl
     for a, row in enumerate(curved):
         for b, each in enumerate(row):
             left, right = (z if at == 0 else one for at in (a, b))
-            found[parts[a], parts[b]] = as_sum(
+            found[parts[a], parts[b]] = to_numpy(
                 cross_sums(left * (weight * each[:, i])[:, None], right)
             )
     return found

@@ -290,6 +290,8 @@ def near_rule(
     near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
     fewest = least_share * float(weights.sum()) / k
     limit = far_limit(radius, n, QUARTILE)
+    if limit == 0:  # most rows are one point, as with a binary column: nothing is far from it
+        return near
     grouped, _ = _in_groups(z, radius, limit, weights, fewest)
     limit = max(limit, far_limit(radius[~grouped], n))
     grouped, company = _in_groups(z, radius, limit, weights, fewest)

@@ -256,7 +256,7 @@ class Whitening:
             return [str(names[j]) if names is not None else int(j) for j in columns]
 
         if len(varying) < len(kept):
-            notes.append(Note("columns_constant", {"columns": named(np.flatnonzero(~kept))}))
+            notes.append(Note("columns_left_out", {"columns": named(np.flatnonzero(~kept))}))
         if self.n_features < len(varying):
             A = self.deviations[varying, None] * self.inverse_root[varying]
             outside = 1 - np.einsum("dp,pd->d", A, np.linalg.pinv(A))

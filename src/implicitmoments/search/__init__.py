@@ -12,7 +12,7 @@ from implicitmoments.search.alternatives import (
     prefer,
     worth_of_component,
 )
-from implicitmoments.search.choose_k import Chosen, choose_k, grow_and_prune
+from implicitmoments.search.choose_k import Chosen, choose_k, fit_neighbours, grow_and_prune
 from implicitmoments.search.crossings import Crossed, cross, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
@@ -79,6 +79,7 @@ __all__ = [
     "choose_k",
     "cross",
     "cross_populations",
+    "fit_neighbours",
     "grow",
     "grow_and_prune",
     "insertion_gains",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import cycle
 from operator import itemgetter
@@ -166,3 +166,33 @@ def grow_and_prune(
         if vain >= len(steps):
             break
     return best
+
+
+def fit_neighbours(
+    fit: Callable[[int], F], criterion: Callable[[F], float], first: Set[int], most: int
+) -> dict[int, F]:
+    """Fit some numbers of components, and then the neighbours of the best, until it has both.
+
+    Parameters
+    ----------
+    fit : callable
+        Fits a number of components.
+    criterion : callable
+        Of a fit; the lower the better.
+    first : set of int
+        Numbers that are fitted in any case.
+    most : int
+        The largest number.
+
+    Examples
+    --------
+    >>> fits = fit_neighbours(lambda k: (k - 4) ** 2, float, {1, 2}, 10)
+    >>> sorted(fits)
+    [1, 2, 3, 4, 5]
+    """
+    fits, wanted = dict[int, F](), set(first)
+    while wanted := {k for k in wanted if 1 <= k <= most and k not in fits}:
+        fits |= {k: fit(k) for k in sorted(wanted)}
+        best = min(fits, key=lambda k: criterion(fits[k]))
+        wanted = {best - 1, best + 1}
+    return fits

@@ -38,7 +38,7 @@ class ComponentScores:
 
     shares: Array
     scores: Array
-    curvatures: Array
+    curvatures: Floats
 
 
 class ScoredComponents(Protocol):
@@ -170,11 +170,11 @@ class _Information:
         ]
         sums = [cross_sums(weighted[:, i, None], S[:, i, :])[0, :] for i in range(R.shape[1])]
         return {
-            "outer": _as_sum(cross_sums(scores * c, scores)),
-            "products": np.stack([_as_sum(each) for each in products]),
-            "scores": np.stack([_as_sum(each) for each in sums]),
-            "curvatures": _as_sum(found.curvatures),
-            "masses": _as_sum(cross_sums(c, R))[0],
+            "outer": to_numpy(cross_sums(scores * c, scores)),
+            "products": np.stack([to_numpy(each) for each in products]),
+            "scores": np.stack([to_numpy(each) for each in sums]),
+            "curvatures": found.curvatures,
+            "masses": to_numpy(cross_sums(c, R))[0],
         }
 
 
@@ -192,17 +192,13 @@ class _Outer:
         leverages = found.shares * self.components.leverages(block, self.covariances)
         h = xp.sum(leverages, axis=1, keepdims=True) + self.weights
         scores = _row_scores(found, self.components)
-        return {"outer": _as_sum(cross_sums(scores * c * xp.exp(2 * h), scores))}
+        return {"outer": to_numpy(cross_sums(scores * c * xp.exp(2 * h), scores))}
 
 
 def row_weights(block: Block, like: Array) -> Array:
     """Return how often each row of a block counts, (n, 1)."""
     counts = block.get("counts")
     return namespace_of(like).ones_like(like[:, :1]) if counts is None else counts[:, None]
-
-
-def _as_sum(value: Array) -> Floats:
-    return np.asarray(to_numpy(value), dtype=np.float64)
 
 
 def parameter_covariance(
