@@ -98,6 +98,15 @@ def test_auto_finds_components_with_tails(name):
     assert kstest(squares / D, fisher(D, model.degrees_of_freedom_).cdf).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("k", [2, "auto"])
+def test_heavy_tails_are_noted(k):
+    model = im.GaussianMixture(k, drop_outliers=False, random_state=0).fit(X)
+    (note,) = (note for note in model.notes_ if note.code == "heavy_tails")
+    assert (note.values["k"], note.values["found"]) == (model.n_components_, 2)
+    gaussian = t_rows(1_200, 3, MEANS, ROOTS, nu=1e6)
+    assert im.GaussianMixture(k, random_state=0).fit(gaussian).notes_ == []
+
+
 def test_the_tails_of_batches():
     rows = t_rows(21_000, 2, MEANS, ROOTS)
     model = im.GaussianMixture(2, noise="student", random_state=0)

@@ -19,6 +19,7 @@ from implicitmoments.notes import Note
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import (
+    LOCAL,
     Ranking,
     add_components,
     bic,
@@ -28,8 +29,10 @@ from implicitmoments.search import (
     run_em,
 )
 from implicitmoments.search.alternatives import QUICK
+from implicitmoments.search.tails import compare_laws, suspicious, tails_note
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
+ROWS_PER_PARAMETER = 4  # with which laws are compared: gains by chance are half a nat for each
 LOADED = 0.5  # of the largest entry of a direction: columns with less are not named
 Better = tuple[float, Note]  # by how much BIC is lower, and what to say
 
@@ -60,6 +63,8 @@ def find_better(
             ranking = rank_moves(view.family, parts[0][0], state, rng)
         rival = max((gain for gain, _ in found), default=0.0)
         found += other_number(view.family, state, ranking, parts, rng, rival)
+    # where the number is given, tails are left within components
+    found += other_law(view.family, state, None if options.k else ranking, parts[0][0])
     if not found:
         return None
     _, best = max(found, key=lambda each: each[0])
@@ -100,6 +105,30 @@ def other_number(
     if more is not None:
         values = {"which": list(more.components), "more": more.state.k, "gain": more.gain}
         yield more.gain, Note("component_missing", values)
+
+
+def other_law(
+    family: GaussianFamily, state: Gaussians, ranking: Ranking[Gaussians] | None, sample: Rows
+) -> Iterator[Better]:
+    """Yield a note where BIC of multivariate t distributions, perhaps of fewer, is lower.
+
+    Parameters
+    ----------
+    ranking : Ranking or None
+        Of the moves from the state, if known.
+    sample : Rows
+        Held, in the coordinates of the view.
+    """
+    if family.student or family.known is not None:
+        return
+    n = max(LOCAL.rows, ROWS_PER_PARAMETER * family.n_parameters(state))
+    some = sample.sample(n) if sample.n > n else sample
+    if suspicious(family, some, state, state.d, ranking):
+        heavier = replace(family, student=True)
+        found = compare_laws(family, heavier, some, state, sampled=some is not sample)
+        if found.clear:  # as often as in the sample
+            gain = found.gain * sample.total / some.total
+            yield gain, tails_note(found.state.freedom, state.k, found.state.k, found.gain)
 
 
 def other_shape(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
-from implicitmoments.arrays import Floats, namespace_of
+from implicitmoments.arrays import Floats, move_like, namespace_of, softmax_rows
 from implicitmoments.notes import Note
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
@@ -54,20 +54,23 @@ def excess_kurtosis(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> fl
     degrees of freedom. If the mixture is right its mean is 0, and its variance at most
     :math:`8 q (q + 2)` per row, that of known components.
     """
-    joint, xp = family.log_joint(rows, state), namespace_of(family.counts(rows))
-    squares = 2 * (xp.asarray(family.log_peaks(state), dtype=joint.dtype) - joint)
-    found = trials.responsibilities(family, rows, state)
-    excess = xp.sum(found.shares * (squares * (squares - 2 * (q + 2)) + q * (q + 2)), axis=1)
-    total = trials.total_rows(family, rows)
-    return float(found.counts @ excess) / math.sqrt(8 * q * (q + 2) * total)
+    joint, counts = family.log_joint(rows, state), family.counts(rows)
+    xp, total = namespace_of(joint), trials.total_rows(family, rows)
+    squares = 2 * (move_like(family.log_peaks(state), joint) - joint)
+    shares, _ = softmax_rows(joint)
+    excess = xp.sum(shares * (squares * (squares - 2 * (q + 2)) + q * (q + 2)), axis=1)
+    return float(xp.sum(counts * excess)) / math.sqrt(8 * q * (q + 2) * total)
 
 
-def suspicious(family: LawFamily[R, S, E], rows: R, state: S, q: int, ranking: Ranking[S]) -> bool:
+def suspicious(
+    family: LawFamily[R, S, E], rows: R, state: S, q: int, ranking: Ranking[S] | None
+) -> bool:
     """Return whether Gaussian components may stand for fewer ones with heavy tails.
 
     Either tails are left within components, or components overlap: some may be tails of others.
     """
-    return ranking.overlap or excess_kurtosis(family, rows, state, q) > SUSPECT
+    overlap = ranking is not None and ranking.overlap
+    return overlap or excess_kurtosis(family, rows, state, q) > SUSPECT
 
 
 def compare_laws(
