@@ -137,12 +137,14 @@ def one_more(
     # insertions are candidates for one place: the best of them
     inserted = np.flatnonzero(ranking.origins < 0)[1:]
     worth = np.setdiff1d(np.flatnonzero(ranking.gains > OPTIMISM * least), inserted)
-    for which in (worth, np.array([0])):
+    # all that pay, and the best alone: where one is missing, others may look like two beside it
+    best = None
+    for which in [np.array([0]), worth][: 1 + (len(worth) > 1)]:
         found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
-        if len(which) and found is not None:
+        if found is not None and (best is None or found.gain > best.gain):
             split = [_split_component(ranking, int(at), family, rows) for at in which]
-            return replace(found, components=tuple(dict.fromkeys(split)))
-    return None
+            best = replace(found, components=tuple(dict.fromkeys(split)))
+    return best
 
 
 def add_components(
