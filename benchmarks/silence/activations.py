@@ -8,6 +8,7 @@ inputs with ``whiten=False``. 5 to 15 features, 3 to 6 components.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,21 +119,24 @@ def fit(given: tuple[Case, int, float, int]) -> tuple[float, float, set[str], se
     return left, better, codes, others
 
 
+def rates(run: Run) -> Iterator[list[object]]:
+    """Yield how often fits of each kind are wrong and noted."""
+    for case in (*RIGHT, *WRONG):
+        for noise in NOISES:
+            found = run.map(fit, [(case, n, noise, seed) for n in ROWS for seed in run.seeds])
+            # a fit is wrong if the option makes the error of a prediction a tenth smaller
+            wrong = [left > 1.1 * better + 1e-9 for left, better, _, _ in found]
+            codes = [codes for _, _, codes, _ in found]
+            pairs = list(zip(wrong, codes, strict=True))
+            yield [
+                *(case.name, f"{noise:g}", len(found), sum(wrong), sum(map(bool, codes))),
+                sum(w and bool(noted & case.expected) for w, noted in pairs),
+                sum(w and not noted for w, noted in pairs),
+                sum(bool(others) for *_, others in found),
+            ]
+
+
 def activations(run: Run) -> None:
     """Print how often fits are noted, right ones and wrong ones."""
     heads = ["labels", "noise", "fits", "wrong", "noted", "option named", "missed", "alarms"]
-    table = []
-    for case in (*RIGHT, *WRONG):
-        for noise in NOISES:
-            items = [(case, n, noise, seed) for n in ROWS for seed in run.seeds]
-            found = run.map(fit, items)
-            # a fit is wrong if the option makes the error of a prediction a tenth smaller
-            wrong = [left > 1.1 * better + 1e-9 for left, better, _, _ in found]
-            noted = [bool(codes) for _, _, codes, _ in found]
-            named = [bool(codes & case.expected) for _, _, codes, _ in found]
-            missed = sum(w and not m for w, m in zip(wrong, noted, strict=True))
-            alarms = sum(bool(others) for *_, others in found)
-            of_wrong = sum(m and w for m, w in zip(named, wrong, strict=True))
-            counts = (len(items), sum(wrong), sum(noted), of_wrong, missed, alarms)
-            table.append([case.name, f"{noise:g}", *counts])
-    print_table(heads, table)
+    print_table(heads, rates(run))

@@ -11,6 +11,7 @@ warn are false alarms. One less: a note that a component is missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -102,12 +103,10 @@ def fit(given: tuple[str, bool, int, int]) -> tuple[bool, set[str]]:
     return named_rightly(model, assigned, labels), set(model.notes_.codes) - QUIET
 
 
-def extra(run: Run) -> None:
-    """Print how often too many and too few components are noted."""
-    heads = ["rows", "k + 1: pair named", "k: alarms", "which", "k − 1: missing noted", "fits"]
+def rates(run: Run) -> Iterator[list[object]]:
+    """Yield the row of each setting."""
     settings = [(kind, False) for kind in (*TYPES, "regressions")]
     settings += [("tied_spherical", True), ("full", True)]
-    table = []
     for kind, near in settings:
         found = {
             more: run.map(fit, [(kind, near, seed, more) for seed in run.seeds])
@@ -118,10 +117,14 @@ def extra(run: Run) -> None:
             several = [draw_lines(seed)[-1] > 1 for seed in run.seeds]
             few = [each for each, kept in zip(few, several, strict=True) if kept]
         alarms = [codes for _, codes in found[0] if codes]
-        missed = sum(bool(codes & MISSING) for _, codes in few)
+        noted = sum(bool(codes & MISSING) for _, codes in few)
         name = f"{kind}, overlap" if near else kind
         which = ", ".join(sorted(set().union(*alarms))) or "-"
         named = sum(right for right, _ in found[1])
-        cells = [name, named, len(alarms), which, f"{missed} of {len(few)}", len(run.seeds)]
-        table.append(cells)
-    print_table(heads, table)
+        yield [name, named, len(alarms), which, f"{noted} of {len(few)}", len(run.seeds)]
+
+
+def extra(run: Run) -> None:
+    """Print how often too many and too few components are noted."""
+    heads = ["rows", "k + 1: pair named", "k: alarms", "which", "k − 1: missing noted", "fits"]
+    print_table(heads, rates(run))

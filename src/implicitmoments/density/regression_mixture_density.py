@@ -162,7 +162,7 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     Notes
     -----
-    Rows are read in 10 + degree/4 passes and never held; comparing degrees takes more. The clip,
+    Rows are read in 11 + degree/4 passes and never held; comparing degrees takes more. The clip,
     ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples

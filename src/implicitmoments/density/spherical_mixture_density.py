@@ -175,7 +175,7 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     Notes
     -----
-    Rows are read in 2 + degree/2 passes and never held; comparing degrees takes more. The clip,
+    Rows are read in 3 + degree/2 passes and never held; comparing degrees takes more. The clip,
     ``negative_rows`` and ``distance`` are measured at no more than 262,144 of them.
 
     Examples
