@@ -43,9 +43,8 @@ class NearLines:
         x, y = block["x"], block["y"]
         xp, kept = namespace_of(x), None if self.before is None else self.before(block)
         apart, to_alone = _distances(self.coef, x, y), _distances(self.alone, x, y)
-        limits = xp.where(to_alone < apart, self.limit_alone, self.limit)
         inside = self.points({"x": x})
-        near = apart <= limits
+        near = xp.where(to_alone < apart, apart <= self.limit_alone, apart <= self.limit)
         if inside is not None:
             near = near | ~inside
         near = near if kept is None else near & kept
