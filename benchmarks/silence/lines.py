@@ -18,6 +18,7 @@ from silence.rates import print_table
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 ENOUGH = 2.0  # nats: a difference of likelihoods, not of the last digits of EM
 TINY = 1e-300
+LARGEST_FLOOR = 0.5  # of the noise of a line to that of all, as in the library
 HARMLESS = {"inputs_not_gaussian"}  # notes that do not cast doubt on the lines
 
 
@@ -64,7 +65,8 @@ class PlainEM:
         if self.data.shared:
             return w, coef, np.full(len(n), max(pooled, TINY))
         # the floor of the library: without one the likelihood has no maximum
-        floor = pooled * self.least ** (2 * np.maximum(w / self.least, 1.0))
+        c = min(self.least / float(w @ w), LARGEST_FLOOR)
+        floor = pooled * c ** (2 * np.maximum(w / self.least, 1.0))
         return w, coef, np.maximum(squares / n, np.maximum(floor, TINY))
 
     def e_step(self, state: tuple[Floats, Floats, Floats]) -> tuple[float, Floats]:

@@ -55,7 +55,7 @@ LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so ma
 N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
 # x coefficients², so that crossings take a few seconds at most; they are left out below the least.
-PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 12, 4, 2**26
+PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 24, 4, 2**26
 N_GROWTHS = 2  # one in each of the two populations
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
