@@ -55,7 +55,8 @@ LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so ma
 N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
 # x coefficients², so that crossings take a few seconds at most; they are left out below the least.
-PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS = 24, 4, 2**26
+# Where there are more rows than a sample, peaks and moves find most lines, and crossings get less.
+PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 4, 2**26, 2**23
 N_GROWTHS = 2  # one in each of the two populations
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
@@ -223,7 +224,8 @@ def _compete(
     some = _some(rows, _rows_for(k, q))
     if k == 1 or (clear and some.n < rows.kept):
         return [], 0.0
-    patience = min(PATIENCE, CROSSED_PRODUCTS // (some.n * k * q * q))
+    products = CROSSED_PRODUCTS if some.n == rows.kept else CROSSED_ON_SAMPLE
+    patience = min(PATIENCE, products // (some.n * k * q * q))
     few = patience >= LEAST_PATIENCE
     one, times = _one_line(family, some), N_GROWTHS if few else 1
     grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
