@@ -17,8 +17,8 @@ NOTES: dict[str, str] = {
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
-    "{freedom:.1f} degrees of freedom BIC is lower by {gain:.0f}, with {found} instead of {k} "
-    "components; try `noise='student'` of `GaussianMixture` or `RegressionMixture`",
+    "{freedom:.1f} degrees of freedom and {found:count component} BIC is lower by {gain:.0f} "
+    "than with {k}; try `noise='student'` of `GaussianMixture` or `RegressionMixture`",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
     "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
     "parameters",

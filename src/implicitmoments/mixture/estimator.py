@@ -112,13 +112,14 @@ class MixtureEstimator(MixtureSummary):
         """
         self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
+        said = self.notes_.codes if begun else []
         with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
             rows = in_one_unit(Rows.of(given), sample_weight)
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:
                 self._continue(rows, self._stream, seed)
-        warn_of(self.notes_)
+        warn_of(note for note in self.notes_ if note.code not in said)
         return self
 
     def _fit(self, rows: Rows, seed: int) -> None:
@@ -182,6 +183,9 @@ class MixtureEstimator(MixtureSummary):
         fitted = Fitted(view.outside(stream.mixture), level, (), self.converged_, passes)
         self._store(fitted, view.family.kind, rows)
         self.stats_["outliers"] += n_out
+        if n_out:
+            self.notes_ = self.notes_.without("outliers_dropped")
+            self.notes_.append(Note("outliers_dropped", {"n": self.stats_["outliers"]}))
         self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
         sample = view.back(stream.sample)
         sample = sample.weighted(stream.sums.total / sample.total)

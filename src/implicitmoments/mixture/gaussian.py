@@ -28,7 +28,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import Near
-from implicitmoments.search.noise import LAWS
+from implicitmoments.search.noise import LAWS, is_gaussian
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 STARTS = ("auto", "moments", "merge", "k-means++")
@@ -288,20 +288,26 @@ class GaussianMixture(MixtureEstimator):
         self.degrees_of_freedom_errors_: float | None = None if found is None else found.freedom
 
     def _n_parameters(self) -> int:
-        return self._type.n_parameters(*self._dimensions) + (self.noise == "student")
+        return self._type.n_parameters(*self._dimensions) + int(
+            np.isfinite(self.degrees_of_freedom_)
+        )
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
+        if np.isfinite(self.degrees_of_freedom_):
+            words = words.replace("Gaussians", "t distributions")
+            return "one t distribution" if k == 1 else f"a mixture of {k:,} {words}"
         return "one Gaussian" if k == 1 else f"a mixture of {k:,} {words}"
 
     def _parameter_tables(self) -> list[Table]:
         names = column_names(self)
         columns = [self.component, "weight", *names]
         deviations = numbered_rows(np.sqrt(self._mixture().variances))
+        spread = "Scales" if np.isfinite(self.degrees_of_freedom_) else "Standard deviations"
         return [
             Table("Components", columns, numbered_rows(self.weights_, self.means_)),
             *error_table(self, columns, "weight_errors_", "mean_errors_"),
-            Table("Standard deviations", [self.component, *names], deviations),
+            Table(spread, [self.component, *names], deviations),
         ]
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
@@ -350,7 +356,8 @@ class GaussianMixture(MixtureEstimator):
         if not same or self.means_.shape != (self.n_components, d):
             return None
         last = self._mixture()
-        return Given(last.weights, last.means, last.covariances)
+        freedom = None if is_gaussian(last.freedom) else last.freedom
+        return Given(last.weights, last.means, last.covariances, freedom)
 
     def _reducible(self) -> bool:
         free = not self.warm_start and all(getattr(self, name) is None for name in GIVEN)

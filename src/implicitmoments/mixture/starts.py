@@ -29,6 +29,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, Fitted, bic, run_em
 from implicitmoments.search.moves import ENOUGH
+from implicitmoments.search.noise import is_gaussian
 
 # Starts compete after a few steps of EM, and those that are so many nats per row behind end there.
 HEAT, BEHIND = replace(QUICK, steps=12), 0.01
@@ -56,6 +57,7 @@ class Given:
     weights: Floats | None = None  # (k,)
     means: Floats | None = None  # (k, d)
     covariances: Floats | None = None  # (k, d, d) or (k, d)
+    freedom: Floats | None = None  # (k,), of the last fit
 
 
 @dataclass(frozen=True)
@@ -233,4 +235,7 @@ def given_start(
         there = Gaussians(start.weights, start.means, given.covariances)
         moved = there.moved(0 * view.center, 1 / view.scale).covariances
         start = replace(start, covariances=family.raised(moved))
-    return family.adopt(start)
+    start = family.adopt(start)
+    if given.freedom is not None and not is_gaussian(start.freedom):
+        start = replace(start, freedom=given.freedom)
+    return start

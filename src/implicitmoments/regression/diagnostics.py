@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.moments.components import component_stats
-from implicitmoments.notes import Note
+from implicitmoments.notes import InputError, Note
 from implicitmoments.regression.fit import FittedLines, Unexplained
 from implicitmoments.regression.lines import Lines, Model, Standard
 from implicitmoments.rows import Rows, Whitening
@@ -34,11 +34,19 @@ def data_notes(
         notes.append(Note("constant_labels"))
     if k != 1:  # one line is least squares, which assumes nothing of x
         # without intercepts points were standardised about 0, not about their mean
-        whitening = standard.whitening if model.intercept else Whitening.of(rows, reduce=True)
-        deviations = find_deviations(rows, whitening, names)
+        whitening = standard.whitening if model.intercept else _about_mean(rows)
+        deviations = None if whitening is None else find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("inputs_not_gaussian", deviations))
     return notes
+
+
+def _about_mean(rows: Rows) -> Whitening | None:
+    """Return the whitening of the features, or None if all of them are constant."""
+    try:
+        return Whitening.of(rows, reduce=True)
+    except InputError:
+        return None
 
 
 def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:

@@ -76,7 +76,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         One standard deviation for all lines, or one for each.
     noise : {"gaussian", "student"}, default "gaussian"
         The distribution of the noise. ``"student"`` is Student's t with degrees of freedom that
-        are estimated, one number for all lines: rows far from every line then count little.
+        are estimated, one number for all lines: rows far from every line then count little. No
+        rows are left out as outliers.
     fit_intercept : bool, default True
         Whether components have intercepts of their own. If not, lines go through the origin.
     max_components : int, default 50
@@ -185,7 +186,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             standard, rows, fitted, notes = self._fit_rows(given, k, seed)
         if n_out:
             notes.append(Note("outliers_dropped", {"n": n_out}))
-        n_extreme = count_extreme_rows(given, fitted.lines.k, seed)
+        labelled = self.noise != "student"
+        n_extreme = count_extreme_rows(given, fitted.lines.k, seed, labelled=labelled)
         if n_extreme:
             notes.append(Note("outliers_kept", {"n": n_extreme}))
         self._store(fitted, standard, given.first["x"])

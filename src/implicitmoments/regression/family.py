@@ -85,7 +85,8 @@ class LineFamily:
     def log_peaks(self, state: Lines) -> Floats:
         """Return log weight plus log density on each line, (k,)."""
         constants = log_constants(state.freedom, 1)
-        return np.asarray(np.log(state.weights) - 0.5 * np.log(state.variances) + constants)
+        weights = np.maximum(state.weights, np.finfo(np.float64).tiny)
+        return np.asarray(np.log(weights) - 0.5 * np.log(state.variances) + constants)
 
     def pack(self, state: Lines) -> Floats:
         """Return coefficients and logarithms of the other parameters as one vector."""

@@ -176,8 +176,9 @@ def _from_arrays(
 def _check_cells(name: str, given: Any) -> None:
     """Raise an error that names the column and the row of the first entry that is no number."""
     cells, dtype = np.asarray(given, dtype=object), getattr(given, "dtype", None)
-    if cells.ndim == 0 or getattr(dtype, "kind", "O") not in "OUST":
-        return
+    flat = cells.size > 0 and cells.ndim in (1, 2)
+    if not flat or getattr(dtype, "kind", "O") not in "OUST" or isinstance(cells.flat[0], list):
+        return  # another check has the better words
     names = list(getattr(given, "columns", range(cells.shape[-1]))) if cells.ndim == 2 else [None]
     for j, column in enumerate(cells.reshape(len(cells), -1).T):
         where = "`{name}`" if names[j] is None else "column {column!r} of {name}"

@@ -200,14 +200,19 @@ def few_enough(n_far: int, n: int) -> bool:
     return n_far <= MOST_FAR * n
 
 
-def count_extreme_rows(rows: Rows, k: int, seed: int = 0) -> int:
-    """Count rows (x, y) of a regression that lie beyond five times the limit of outliers.
+def count_extreme_rows(rows: Rows, k: int, seed: int = 0, *, labelled: bool = True) -> int:
+    """Count rows of a regression that lie beyond five times the limit of outliers.
 
     Regressions keep them: a row far out in x is leverage, and may be the most informative one;
     indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
     multiple of the limit are counted, which would dominate least squares and high moments.
+
+    Parameters
+    ----------
+    labelled : bool
+        Rows (x, y), or x alone.
     """
-    rule = near_rule(rows, k, labelled=True, seed=seed)
+    rule = near_rule(rows, k, labelled=labelled, seed=seed)
     rule = replace(rule, limit=EXTREME * rule.limit)
     found = rows.as_given().fold(partial(count_far, rule), width=4, what="outliers")
     n_far = int(found.get("out", 0))
@@ -307,14 +312,16 @@ def column_units(moved: Floats) -> Floats:
     """Return a unit for each column that a few outliers do not change, (d,).
 
     The distance of its outer deciles, in units of that of normal variables: the median deviation
-    may be that within one group of rows. The median size of the other rows if most are equal.
+    may be that within one group of rows. If most rows are equal, the median size of the others;
+    if these are too few to tell it, the unit of the other columns.
     """
     low, high = np.quantile(moved, [1 - DECILE[0], DECILE[0]], axis=0)
     units = (high - low) / (2 * DECILE[1])
     for j in np.flatnonzero(units == 0):
         sizes = np.abs(moved[moved[:, j] != 0, j])
-        units[j] = np.median(sizes) if len(sizes) else 1.0
-    return np.asarray(units)
+        units[j] = np.median(sizes) if len(sizes) >= FEWEST else 0.0
+    known = units[units > 0]
+    return np.where(units > 0, units, np.median(known) if len(known) else 1.0)
 
 
 def _in_groups(

@@ -40,8 +40,8 @@ def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
         found = trials.responsibilities(family, rows, both)
         sums = family.expect(rows, found.shares * found.counts[:, None], both)
         merges = trials.merge_losses(family, rows, both, found, sums)
-        surplus = both.k - one.k
-        both = merges.apply(both, merges.cheap(np.inf)[: (surplus + 1) // 2])
+        surplus, cheap = both.k - one.k, merges.cheap(np.inf)
+        both = merges.apply(both, cheap[: (surplus + 1) // 2] if len(cheap) else 0)
         both = run_em(family, rows, both, Budget(0, BETWEEN, TOL)).state
     return run_em(family, rows, both, Budget(0, LAST, TOL))
 

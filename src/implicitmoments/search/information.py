@@ -18,6 +18,7 @@ from implicitmoments.search.em import Places
 
 ROWS_PER_PARAMETER = 20  # at least, so that the information of a sample is not singular
 MOST_NUMBERS = 2**31  # multiplications for the outer products; beyond it, a sample is used
+UNEQUAL = 1e-9  # relative variance of weights that is more than rounding
 MOST_PARAMETERS = 2**12  # a matrix of 128 MiB, and a minute of one core to fill it
 
 
@@ -185,10 +186,12 @@ class _Outer:
     components: ScoredComponents
     covariances: Floats  # of the parameters of each component, (k, q, q)
     weights: float  # leverage on the weights, the same for all rows
+    proportions: bool  # weights of rows say how much one row counts, not how many rows it is
 
     def __call__(self, block: Block) -> Sums:
         found = self.components(block)
         xp, c = namespace_of(found.shares), row_weights(block, found.shares)
+        c = c**2 if self.proportions else c
         leverages = found.shares * self.components.leverages(block, self.covariances)
         h = xp.sum(leverages, axis=1, keepdims=True) + self.weights
         scores = _row_scores(found, self.components)
@@ -264,9 +267,28 @@ def _measure_outer(rows: Rows, components: ScoredComponents, inverse: Floats) ->
     covariances = np.stack([inverse[np.ix_(places, places)] for places in every])
     within = inverse[layout.log_weights, layout.log_weights]
     weights = float(np.sum(within * _weight_information(components.weights[:-1])))
-    outer = _Outer(components, covariances, weights)
+    outer = _Outer(components, covariances, weights, _are_proportions(rows))
     sums = rows.fold(outer, width=_width(layout), what="standard errors")
     return np.asarray(sums["outer"])
+
+
+def _are_proportions(rows: Rows) -> bool:
+    """Say whether rows have weights that are no counts: unequal, and not whole numbers."""
+    if not rows.weighted_rows:
+        return False
+    sums = rows.fold(_sum_parts, what="standard errors")
+    unequal = sums["squares"] * sums["n"] > (1 + UNEQUAL) * sums["total"] ** 2
+    return bool(sums["parts"] and unequal)
+
+
+def _sum_parts(block: Block) -> Sums:
+    c = to_numpy(block["counts"])
+    return {
+        "parts": np.count_nonzero(c != np.round(c)),
+        "n": np.count_nonzero(c),
+        "total": np.sum(c),
+        "squares": c @ c,
+    }
 
 
 def unknown_errors(components: ScoredComponents, errors: Floats) -> list[Note]:

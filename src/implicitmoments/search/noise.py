@@ -22,6 +22,7 @@ LAWS = ("gaussian", "student")
 # Degrees of freedom: from those of a Cauchy law, below which EM may follow a single row, to where
 # a Gaussian differs by 1e-6 nats per row.
 LEAST, MOST = 1.0, 1e3
+ROUNDING = 1e-9  # relative, of a number at its bound
 FIRST = 5.0  # from which they are estimated
 
 
@@ -132,4 +133,4 @@ class Derivatives:
 
 def is_estimated(freedom: float) -> bool:
     """Return whether the degrees of freedom are estimated, and lie within their bounds."""
-    return LEAST < freedom < MOST
+    return LEAST * (1 + ROUNDING) < freedom < MOST * (1 - ROUNDING)
