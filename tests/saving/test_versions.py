@@ -103,7 +103,7 @@ def test_what_schema_4_lacks_has_its_default():
             {"class": "Fold", "fields": {"errors": 2}},
         ],
     }
-    found = MIGRATIONS[4](document)
+    found = MIGRATIONS[5](MIGRATIONS[4](document))
     expected = im.ActivationSumRegressor(positive=False).get_params()
     assert found["parameters"] == expected
     fields = found["objects"][0]["fields"]
