@@ -97,3 +97,37 @@ def test_a_variance_at_its_floor_is_noted(rng, name):
         model.set_params(reg_covar=1e-9).fit(X)
         assert model.covariances_.min() == pytest.approx(1.0, rel=0.3)
         assert "variance_at_floor" not in model.notes_.codes
+
+
+def test_a_wild_cell_of_a_constant_column_is_an_outlier(rng):
+    X = groups(rng)
+    X[:, 1] = 5.0
+    X[0, 1] = 1e5
+    model = im.SphericalMixture(2, random_state=0).fit(X)
+    assert model.stats_["outliers"] == 1
+    assert model.weights_.min() > 0.4
+
+
+def test_lines_through_the_origin_of_constant_features(rng):
+    y = rng.choice([-3.0, 3.0], size=300) + 0.1 * rng.normal(size=300)
+    model = im.RegressionMixture(2, fit_intercept=False, random_state=0).fit(np.ones((300, 1)), y)
+    np.testing.assert_allclose(np.sort(model.coef_.ravel()), [-3, 3], atol=0.1)
+
+
+@pytest.mark.parametrize("X", [[], [[1, 2], [3]], [[[1, 2], [3, 4]]]])
+def test_what_is_no_table_is_refused_by_its_shape(X):
+    with pytest.raises(ValueError):  # noqa: PT011 (of NumPy and scikit-learn)
+        im.SphericalMixture(1).fit(X)
+
+
+def test_robust_errors_of_proportions(rng):
+    """Weights that are no counts add to the spread of the estimates, which the sandwich sees."""
+    found = []
+    for _ in range(60):
+        X, w = rng.normal(size=(300, 1)), rng.lognormal(0, 1.2, size=300)
+        y = 2 * X[:, 0] + rng.normal(size=300)
+        model = im.RegressionMixture(1, errors="robust", drop_outliers=False, random_state=0)
+        model.fit(X, y, sample_weight=w)
+        found.append((model.coef_[0, 0], model.coef_errors_[0, 0]))
+    coefficients, errors = np.array(found).T
+    assert 0.75 < errors.mean() / coefficients.std() < 1.4  # as counts 0.6

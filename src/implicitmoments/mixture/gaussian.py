@@ -24,7 +24,7 @@ from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.summary import error_table, numbered_rows
-from implicitmoments.mixture.view import View
+from implicitmoments.mixture.view import View, constant_columns
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.outliers import Near
@@ -358,6 +358,19 @@ class GaussianMixture(MixtureEstimator):
         last = self._mixture()
         freedom = None if is_gaussian(last.freedom) else last.freedom
         return Given(last.weights, last.means, last.covariances, freedom)
+
+    def _fit_rows(self, rows: Rows, seed: int, *, reduce: bool = False) -> View:
+        reduces = reduce and self._reducible()
+        constants = None if self.noise != "student" or reduces else constant_columns(rows)
+        if constants is not None:
+            names = [column_names(self)[j] for j in np.flatnonzero(~np.isnan(constants))]
+            raise InputError(
+                "constant_columns_in_tails",
+                "columns {names} are constant, and would count as columns without tails in the "
+                "degrees of freedom of `noise='student'`; leave them out",
+                names=names,
+            )
+        return super()._fit_rows(rows, seed, reduce=reduce)
 
     def _reducible(self) -> bool:
         free = not self.warm_start and all(getattr(self, name) is None for name in GIVEN)
