@@ -112,14 +112,14 @@ class MixtureEstimator(MixtureSummary):
         """
         self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
-        said = self.notes_.codes if begun else []
+        said = {id(note): note for note in self.notes_} if begun else {}
         with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
             rows = in_one_unit(Rows.of(given), sample_weight)
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:
                 self._continue(rows, self._stream, seed)
-        warn_of(note for note in self.notes_ if note.code not in said)
+        warn_of(note for note in self.notes_ if id(note) not in said)
         return self
 
     def _fit(self, rows: Rows, seed: int) -> None:
