@@ -7,6 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.notes import (
+    FIT,
+    QUIET,
     SENTENCES,
     AssumptionWarning,
     FitWarning,
@@ -16,7 +18,7 @@ from implicitmoments.notes import (
     render,
     warn_of,
 )
-from implicitmoments.sentences import FACTS, FIT, NOTES, QUIET
+from implicitmoments.sentences import FACTS, NOTES
 from implicitmoments.testing import refuses
 
 

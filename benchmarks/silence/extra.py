@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import implicitmoments as im
-from implicitmoments.sentences import QUIET
+from implicitmoments.notes import QUIET
 from silence.rates import Run, print_table
 
 TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")

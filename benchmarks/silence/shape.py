@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import implicitmoments as im
-from implicitmoments.sentences import QUIET
+from implicitmoments.notes import QUIET
 from silence.extra import draw_means, draw_sizes
 from silence.rates import Run, print_table
 

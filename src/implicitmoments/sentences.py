@@ -370,39 +370,3 @@ ERRORS: dict[str, str] = {
 
 # One sentence per code.
 SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
-
-# A note may mean a wrong answer, and a fit warns of it with ``AssumptionWarning``, except for two
-# kinds. Of those on the choice of the model, or on the optimum that was found, it warns with
-# ``FitWarning``, which a search over numbers of components may ignore.
-FIT: frozenset[str] = frozenset(
-    {
-        "searches_disagree",
-        *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        *("rows_limit_lines", "choice_uncertain", "heavy_tails", "noise_differs"),
-        *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
-        *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
-        "columns_differ_in_spread",
-        *("biases_likely", "negative_component", "neuron_missing"),
-        *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
-        "errors_unknown",
-    }
-)
-# Those that are harmless, or describe what was done, are no warnings.
-QUIET: frozenset[str] = frozenset(
-    {
-        *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
-        "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
-        *("inputs_standardised", "activation_flat", "no_direction_errors"),
-        *("directions_up_to_sign", "errors_too_large", "components_merged"),
-        "moments_unresolved",  # the likelihood judges
-        # of decoded components, which the likelihood judges
-        *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
-        *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
-        *("weights_exceed_total", "components_mixed", "components_blurred", "components_faint"),
-        *("components_unsigned", "decompositions_differ"),
-        # of the command line, which prints them
-        *("few_rows_per_component_asked", "column_counts_rows", "column_of_answers"),
-        *("columns_by_position", "incomplete_rows_dropped", "no_browser", "scale_columns"),
-        *("columns_were_scaled", "found_is_scaled"),
-    }
-)

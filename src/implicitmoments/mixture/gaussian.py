@@ -19,7 +19,7 @@ from implicitmoments.mixture.gaussians import (
     inverse_roots,
     precisions_of,
 )
-from implicitmoments.mixture.given import GIVEN, read_given
+from implicitmoments.mixture.given import GIVEN, check_start, read_given
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
@@ -288,9 +288,8 @@ class GaussianMixture(MixtureEstimator):
         self.degrees_of_freedom_errors_: float | None = None if found is None else found.freedom
 
     def _n_parameters(self) -> int:
-        return self._type.n_parameters(*self._dimensions) + int(
-            np.isfinite(self.degrees_of_freedom_)
-        )
+        student = bool(np.isfinite(self.degrees_of_freedom_))
+        return self._type.n_parameters(*self._dimensions) + student
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -378,19 +377,8 @@ class GaussianMixture(MixtureEstimator):
 
     def _given(self, k: int | None, d: int) -> Given | None:
         """Return the start that the user asks for, if any."""
-        asked = [name for name in GIVEN if getattr(self, name) is not None]
-        if not asked:
-            return None
-        if k is None or self.covariance_type == "auto":
-            raise InputError(
-                "init_with_auto",
-                "`{name}` needs a number of components and a covariance type; set "
-                "`n_components` and `covariance_type` other than 'auto'",
-                name=asked[0],
-            )
-        return read_given(
-            {name: getattr(self, name) for name in GIVEN}, self.covariance_type, k, d
-        )
+        values = {name: getattr(self, name) for name in GIVEN if getattr(self, name) is not None}
+        return read_given(values, self.covariance_type, k, d) if values else None
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
@@ -407,17 +395,4 @@ class GaussianMixture(MixtureEstimator):
         check_option("noise", self.noise, LAWS)
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES[::-1], "auto"))
         check_option("init_params", self.init_params, (*STARTS, *SCATTERED))
-        if self.init_params == "moments" and self.covariance_type in ("diag", "full"):
-            raise InputError(
-                "no_moments_of_type",
-                "`init_params='moments'` needs components that share a covariance or are "
-                "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
-                kind=self.covariance_type,
-            )
-        if self.n_components == "auto" and self.init_params not in ("auto", "merge"):
-            raise InputError(
-                "init_with_auto",
-                "`{name}` needs a number of components; set `n_components` other than 'auto', or "
-                "leave `init_params` at 'auto'",
-                name="init_params",
-            )
+        check_start(self.init_params, self.n_components, self.covariance_type)

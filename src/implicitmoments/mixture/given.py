@@ -16,15 +16,42 @@ from implicitmoments.notes import InputError
 GIVEN = ("weights_init", "means_init", "precisions_init")
 
 
-def read_given(values: Mapping[str, Any], covariance_type: str, k: int, d: int) -> Given:
+def check_start(init_params: str, n_components: Any, covariance_type: str) -> None:
+    """Raise where the kind of start does not go with the number and type of components."""
+    if init_params == "moments" and covariance_type in ("diag", "full"):
+        raise InputError(
+            "no_moments_of_type",
+            "`init_params='moments'` needs components that share a covariance or are "
+            "spherical; with `covariance_type={kind!r}` use 'auto', 'merge' or 'k-means++'",
+            kind=covariance_type,
+        )
+    if n_components == "auto" and init_params not in ("auto", "merge"):
+        raise InputError(
+            "init_with_auto",
+            "`{name}` needs a number of components; set `n_components` other than 'auto', or "
+            "leave `init_params` at 'auto'",
+            name="init_params",
+        )
+
+
+def read_given(values: Mapping[str, Any], covariance_type: str, k: int | None, d: int) -> Given:
     """Return a start of k components in d columns; raise where it is none.
 
     Parameters
     ----------
-    values : mapping of str to array-like or None
-        Of each name in ``GIVEN``; precisions in the shape of the type.
+    values : mapping of str to array-like
+        Of some names in ``GIVEN``; precisions in the shape of the type.
+    k : int or None
+        None where the number is to be chosen.
     """
-    weights, means, precisions = (_numbers(name, values[name]) for name in GIVEN)
+    if k is None or covariance_type == "auto":
+        raise InputError(
+            "init_with_auto",
+            "`{name}` needs a number of components and a covariance type; set "
+            "`n_components` and `covariance_type` other than 'auto'",
+            name=next(iter(values)),
+        )
+    weights, means, precisions = (_numbers(name, values.get(name)) for name in GIVEN)
     _check_shape("weights_init", weights, (k,))
     _check_shape("means_init", means, (k, d))
     if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):

@@ -27,7 +27,7 @@ from implicitmoments.estimator import (
     counted,
     findings_of,
 )
-from implicitmoments.notes import SENTENCES, Note, Notes
+from implicitmoments.notes import FIT, SENTENCES, Note, Notes
 from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
 from implicitmoments.plot.canvas import frozen_copy, sample_rows
@@ -36,7 +36,6 @@ from implicitmoments.plot.fit_statistics import step_history
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.svg import picture
 from implicitmoments.saving.files import write_whole
-from implicitmoments.sentences import FIT
 
 FEWEST_COMPARED = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
 TABLE_ROWS, TABLE_COLUMNS = 300, 120  # of a table; the model has the rest
