@@ -220,7 +220,7 @@ def codebooks(options: argparse.Namespace) -> None:
             clock = perf_counter()
             model.fit(X)
             times.append(perf_counter() - clock)
-            centres = getattr(model, "cluster_centers_", getattr(model, "means_", None))
+            centres = model.means_ if hasattr(model, "means_") else model.cluster_centers_
             squared = ((X[:, None, :] - centres[None]) ** 2).sum(axis=2)
             distortions.append(float(squared.min(axis=1).mean()))
         ratio = distortions[0] / distortions[1]
