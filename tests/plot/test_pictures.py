@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 import implicitmoments as im
-from implicitmoments.estimator import findings_of
+from implicitmoments.description import findings_of
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.plot import canvas
 from implicitmoments.registry import ESTIMATORS, estimator_class

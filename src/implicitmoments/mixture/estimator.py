@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, check_squares, move_like, namespace_of
-from implicitmoments.estimator import as_floats, column_names
+from implicitmoments.description import as_floats, column_names
 from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
