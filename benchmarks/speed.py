@@ -5,11 +5,13 @@ Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [
      python benchmarks/speed.py large    [--seeds 1]
      python benchmarks/speed.py full     [--seeds 3]
      python benchmarks/speed.py codebooks
+     python benchmarks/speed.py startup
 
 mixtures: SphericalMixture, GaussianMixture (spherical) and KMeans of scikit-learn with one start,
 all on the same rows in one process. growth: the same for sizes that grow in k, in d and in N, with
 the exponent of the time. large: 1,000 components. full: GaussianMixture with full covariances.
-codebooks: 200 components for the digits of scikit-learn.
+codebooks: 200 components for the digits of scikit-learn. startup: processor time of the import of
+an estimator and of each command, beside the import of sklearn.mixture.
 
 Means are Gaussian, at least 4 deviations of the noise apart (5 from three features on), weights
 between 1 and 3 times the least. A mean is found if the fit has one within 0.5 deviations of it, or
@@ -33,6 +35,8 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 import numpy as np
+
+import startup
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -230,7 +234,9 @@ def codebooks(options: argparse.Namespace) -> None:
 def main() -> None:
     """Print the table of a kind."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=["mixtures", "growth", "large", "full", "codebooks"])
+    parser.add_argument(
+        "kind", choices=["mixtures", "growth", "large", "full", "codebooks", "startup"]
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=7_000)
     parser.add_argument("--jobs", type=int, default=1)
@@ -244,6 +250,8 @@ def main() -> None:
         grow(options)
     elif options.kind == "codebooks":
         codebooks(options)
+    elif options.kind == "startup":
+        startup.measure()
     else:
         measure(
             [each for each in sizes if not options.sizes or each.name in options.sizes], options

@@ -12,6 +12,7 @@ import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+import implicitmoments
 from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.columns import ModelColumns
 from implicitmoments.cli.console import as_typed, check_model_path, print_line, print_tables
@@ -29,7 +30,7 @@ UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 def describe_file(path: Path, *, as_json: bool) -> None:
     """Print the contents of a model file."""
     check_model_path(path)
-    model, parameters = load_description(path)
+    model, parameters = load_description(path) or _loaded(path)
     columns = ModelColumns.of(model)
     if as_json:
         print_document(model_document(model, parameters, columns))
@@ -42,6 +43,11 @@ def describe_file(path: Path, *, as_json: bool) -> None:
     values = (f"{name}={value!r}" for name, value in parameters.items())
     written = "parameters: " + ", ".join(values)
     print_tables(*model_tables(model, columns, rows, between=[written]))
+
+
+def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
+    model = implicitmoments.load(path)
+    return model, model.get_params(deep=False)
 
 
 def model_document(

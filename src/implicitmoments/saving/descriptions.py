@@ -5,24 +5,20 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-import implicitmoments
 from implicitmoments.registry import ESTIMATORS, description_class
 from implicitmoments.saving.checks import COMMON, expect, invalid, matches
 from implicitmoments.saving.decoder import Arrays, Decoder
 from implicitmoments.saving.files import SCHEMA, Document, read_file
 
 
-def load_description(path: str | PathLike[str]) -> tuple[Any, dict[str, Any]]:
+def load_description(path: str | PathLike[str]) -> tuple[Any, dict[str, Any]] | None:
     """Return the description of a fitted model in a file, and the parameters of the model.
 
-    scikit-learn is not imported, and no object of the model is built. A file of an older version
-    is loaded, since its migration needs the classes.
+    scikit-learn is not imported, and no object of the model is built. None for a file of an older
+    version, which has to be loaded: its migration needs the classes.
     """
     found: tuple[Any, dict[str, Any]] | None = read_file(path, _describe)
-    if found is not None:
-        return found
-    model = implicitmoments.load(path)
-    return model, model.get_params(deep=False)
+    return found
 
 
 def _describe(document: Document, arrays: Arrays) -> tuple[Any, dict[str, Any]] | None:
