@@ -49,6 +49,9 @@ class Rows(MappedRows):
     ----------
     source : Source
         Where the rows are.
+    constants : array of shape (n_features,) or None
+        Values of columns that points do not have, since they are the same in all rows; NaN for
+        the d columns that they have. None where they have all.
     center : array of shape (d,) or None
     linear : None, float, or array of shape (d,) or (d, p)
         Points are mapped to ``(x - center) @ linear``; a number or a vector multiplies columns.
@@ -351,7 +354,7 @@ class Rows(MappedRows):
     def held(self) -> bool:
         """Whether all rows are kept, and in memory as a pass measures them."""
         changes = (self.center, self.linear, self.labels, self.weights, self.transform)
-        if self.keep or self.wide or any(change is not None for change in changes):
+        if self.keep or self.wide or any(each is not None for each in (self.constants, *changes)):
             return False
         if not isinstance(self.source, ArraySource):
             return False
