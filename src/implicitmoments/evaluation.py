@@ -90,16 +90,15 @@ class RowFunction:
     def _sum(self, rule: Rule | None, block: Block) -> Sums:
         found, counts = self._apply(block), weights_of(block)
         xp, kept = namespace_of(found), None if rule is None else rule(block)
-        sums: Sums = {"n": int(found.shape[0]), "out": 0}
+        sums: Sums = {"n": int(found.shape[0])}
         columns = {"total": found * counts, "weight": counts}
         columns["zero"] = xp.astype(found == -math.inf, counts.dtype)
-        near, far = take_rows(columns, kept), {}
-        if kept is not None:
-            far = take_rows(columns, ~kept)
-            sums["out"] = int(far["total"].shape[0])
+        near = take_rows(columns, kept)
+        far = near if kept is None else take_rows(columns, ~kept)
         for name in SUMS:
             sums[name] = xp.sum(near[name], dtype=xp.float64)
-            sums[f"far {name}"] = xp.sum(far[name], dtype=xp.float64) if far else 0.0
+            sums[f"far {name}"] = 0.0 if kept is None else xp.sum(far[name], dtype=xp.float64)
+        sums["out"] = 0 if kept is None else int(far["total"].shape[0])
         return sums
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:

@@ -15,7 +15,7 @@ NOTES: dict[str, str] = {
     "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
     "from all others by the rule of the fit; score_samples has the log density of every row",
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
-    "density 0 under the model, as every row that differs in a column that was constant in the fit",
+    "density 0 under the model, as all rows that differ in a column that was constant in the fit",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "

@@ -9,7 +9,6 @@ import numpy as np
 
 from implicitmoments.arrays import (
     Array,
-    Floats,
     check_squares,
     move_like,
     namespace_of,
@@ -163,14 +162,14 @@ class MixtureEstimator(MixtureSummary):
         self._stream, self._held, self._view = None, columns, view
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(self._k()):
-            kept = view.hold(self._without_outliers(rows).rows.without(self._constants))
+            kept = view.hold(self._without_outliers(rows).rows.without(self._constant_values))
             self._stream = begin_stream(view, kept, view.inside(self._mixture()))
             self._held = None
 
     def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
         kept, n_out, self._near = self._without_outliers(rows)
-        kept = kept.without(self._constants)
+        kept = kept.without(self._constant_values)
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
         self._store(view.fitted(found), view.family.kind, kept)
@@ -188,7 +187,7 @@ class MixtureEstimator(MixtureSummary):
         if not self._still_constant(rows):
             self._begin_again(rows, n_out, before, seed)
             return
-        rows = rows.without(self._constants)
+        rows = rows.without(self._constant_values)
         options = replace(self._options(rows), k=before.mixture.k)
         search = search_again(view, options, rng)
         self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
@@ -218,7 +217,7 @@ class MixtureEstimator(MixtureSummary):
     def _begin_again(self, rows: Rows, n_out: int, before: Stream, seed: int) -> None:
         """Fit the sample of a stream anew, together with rows in which more columns vary."""
         sample, batch = before.view.back(before.sample).block, rows.hold().block
-        x = restore_columns(to_numpy(sample["x"]), self._constants)
+        x = restore_columns(to_numpy(sample["x"]), self._constant_values)
         counts = to_numpy(weights_of(sample))
         counts = counts * (before.sums.total / counts.sum())
         held = {"x": move_like(x, batch["x"]), "counts": move_like(counts, batch["x"])}
@@ -281,8 +280,8 @@ class MixtureEstimator(MixtureSummary):
                 n_moves,
             )
         )
-        if self._constants is not None:
-            left_out = np.flatnonzero(~np.isnan(self._constants))
+        if self._constant_values is not None:
+            left_out = np.flatnonzero(~np.isnan(self._constant_values))
             columns = [column_names(self)[j] for j in left_out]
             self.notes_.append(Note("columns_left_out", {"columns": columns}))
         self._note_convergence()
@@ -299,7 +298,7 @@ class MixtureEstimator(MixtureSummary):
         """
         state, like = fitted.state, rows.first["x"]
         state = state.take(self._order(state))
-        self._constants: Floats | None = rows.constants
+        self._constants = rows.constants
         means = restore_columns(state.means, rows.constants)
         self.weights_, self.means_ = move_like(state.weights, like), move_like(means, like)
         self._store_freedom(float(state.freedom[0]))

@@ -58,6 +58,9 @@ class GaussianMixture(MixtureEstimator):
     share a covariance or are spherical, means decoded from implicit moments. Moves then split
     and merge components as long as the likelihood rises. EM on all rows ends the fit.
 
+    Columns that are constant are left out, with a note; a row with another value there has
+    density 0.
+
     Parameters
     ----------
     n_components : int or "auto", default 1
@@ -127,7 +130,8 @@ class GaussianMixture(MixtureEstimator):
         Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
         ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
         Of the multivariate t its scale matrices, which are smaller than its covariances by a
-        factor (ν − 2)/ν for ν > 2.
+        factor (ν − 2)/ν for ν > 2. Columns that are constant are left out of the fit, and have
+        zeros; spherical types have the variance of the others.
     degrees_of_freedom_ : float
         Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, mean_errors_, covariance_errors_ : arrays or None
@@ -136,7 +140,8 @@ class GaussianMixture(MixtureEstimator):
         Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
         noise.
     precisions_, precisions_cholesky_ : array
-        Inverses of the covariances, and their Cholesky factors, in the same shapes.
+        Inverses of the covariances, and their Cholesky factors, in the same shapes; infinite for
+        columns that are constant.
     covariance_type_ : str
         The type that was fitted.
     n_components_ : int

@@ -85,7 +85,8 @@ class SphericalMixture(MixtureEstimator):
         In decreasing order.
     means_ : array of shape (k, n_features)
     variance_ : float, or array of shape (k,)
-        One for all components, or one each.
+        One for all components, or one each; of the columns that are not constant. Constant ones
+        are left out of the fit, with a note; a row with another value there has density 0.
     weight_errors_, mean_errors_, variance_errors_ : arrays or None
         Standard errors, in the shapes of the parameters; NaN where a note says so.
     n_components_ : int

@@ -161,10 +161,9 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
     @property
     def _varying(self) -> Integers:
         """Columns that the fit did not leave out."""
-        constants = self._constant_values
-        if constants is None:
+        if self._constant_values is None:
             return np.arange(self.means_.shape[1])
-        return np.flatnonzero(np.isnan(constants))
+        return np.flatnonzero(np.isnan(self._constant_values))
 
     def _freedom(self) -> float:
         """Return the degrees of freedom of the components."""

@@ -89,7 +89,6 @@ class MappedRows:
     """Fields of a view, what it makes of a block, and further maps; see :class:`Rows`."""
 
     source: Source
-    constants: Floats | None = None
     center: Floats | None = None
     linear: Linear = None
     labels: LabelMap | None = None
@@ -97,6 +96,7 @@ class MappedRows:
     weights: Array | float | None = None
     wide: bool = False
     transform: Callable[[Block], Block] | None = None
+    constants: Floats | None = None
     rows_per_block: int | None = None
     budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
     progress: Progress | None = field(default=None, repr=False)

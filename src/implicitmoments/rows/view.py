@@ -49,9 +49,6 @@ class Rows(MappedRows):
     ----------
     source : Source
         Where the rows are.
-    constants : array of shape (n_features,) or None
-        Values of columns that points do not have, since they are the same in all rows; NaN for
-        the d columns that they have. None where they have all.
     center : array of shape (d,) or None
     linear : None, float, or array of shape (d,) or (d, p)
         Points are mapped to ``(x - center) @ linear``; a number or a vector multiplies columns.
@@ -65,6 +62,9 @@ class Rows(MappedRows):
         Map rows in double precision even if the source has single precision.
     transform : callable or None
         A function of a block as mapped that returns one with as many rows; it comes last.
+    constants : array of shape (n_features,) or None
+        Values of columns that points do not have, since they are the same in all rows; NaN for
+        the d columns that they have. None where they have all.
     rows_per_block : int or None
         Rows read at a time; None to choose it by ``budget``.
     budget : MemoryBudget
