@@ -115,23 +115,26 @@ class GaussianMixtureDescription(MeansDescription):
     covariance_type_: str
     degrees_of_freedom_: float
 
-    def _covariances(self) -> Floats:
-        """Return the covariances in NumPy, (k, d, d), or (k, d) if they are diagonal."""
+    def _column_variances(self) -> Floats:
+        """Return the variance of each column in each component, (k, d); 0 for a constant one."""
         name, (k, d) = self.covariance_type_, self.means_.shape
         found = as_floats(self.covariances_)
         if name.startswith("tied"):
             found = np.repeat(found[None], k, axis=0)
-        return np.repeat(found[:, None], d, axis=1) if name.endswith("spherical") else found
+        if name.endswith("spherical"):
+            found = np.repeat(found[:, None], d, axis=1)
+        variances = found if found.ndim == 2 else np.diagonal(found, axis1=1, axis2=2)
+        constants = getattr(self, "_constants", None)  # NaN for columns that were fitted
+        return variances if constants is None else np.where(np.isnan(constants), variances, 0.0)
 
     def _parameter_tables(self) -> list[Table]:
-        names, found = column_names(self), self._covariances()
-        columns = [self.component, "weight", *names]
-        variances = found if found.ndim == 2 else np.diagonal(found, axis1=1, axis2=2)
+        names = column_names(self)
+        columns, deviations = [self.component, "weight", *names], np.sqrt(self._column_variances())
         spread = "Scales" if np.isfinite(self.degrees_of_freedom_) else "Standard deviations"
         return [
             Table("Components", columns, numbered_rows(self.weights_, self.means_)),
             *error_table(self, columns, "weight_errors_", "mean_errors_"),
-            Table(spread, [self.component, *names], numbered_rows(np.sqrt(variances))),
+            Table(spread, [self.component, *names], numbered_rows(deviations)),
         ]
 
 
