@@ -16,6 +16,8 @@ import numpy as np
 
 from implicitmoments.activation.alternatives import note_alternative
 from implicitmoments.activation.moves import (
+    QUICK_STEPS,
+    QUICK_TOL,
     TRIAL_STEPS,
     TRIAL_TOL,
     criterion,
@@ -39,6 +41,7 @@ from implicitmoments.search import grow_and_prune
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
+CONTINUED = 2  # starts of least error after a few steps, which are fitted further
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
 FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function
 
@@ -178,7 +181,8 @@ def _best_start(
         tried += len(chosen)
         if not (first.simple or problem.parity):
             chosen += [fit_relaxed(some, start) for start in chosen]
-        trials = [judge(start) for start in chosen]
+        quick = [fit_network(some, start, max_iter=QUICK_STEPS, tol=QUICK_TOL) for start in chosen]
+        trials = [judge(each.network) for each in sorted(quick, key=loss_of)[:CONTINUED]]
         trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,), 1)
         network = trial.network
         fits.append(fit_all(network.through(basis)))
