@@ -17,6 +17,7 @@ import numpy as np
 
 from implicitmoments.activation.network import (
     MOST_UNKNOWNS,
+    NOISELESS,
     ROWS_PER_UNKNOWN,
     FittedNetwork,
     Network,
@@ -49,7 +50,6 @@ SAME = 1e-6
 # Components that may be zero or equal: standard errors, relative weight, and distance below which
 # they are tested. The criterion decides; a component beyond these would never be dropped.
 DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
-SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 
 
 def criterion(fitted: FittedNetwork, n: float) -> float:
@@ -286,7 +286,7 @@ def smaller(
     # a few steps decide whether a smaller network is worth fitting
     tried = [fit_network(rows, each, max_iter=QUICK_STEPS, tol=QUICK_TOL) for each in fewer]
     worst = criterion(best, n) + lines.shape[1] * math.log(n)
-    promising = [f for f in tried if criterion(f, n) < worst or f.loss < SMALL * f.size]
+    promising = [f for f in tried if criterion(f, n) < worst or f.loss < NOISELESS * f.size]
     if not promising:
         return None
     return min(promising, key=lambda fitted: criterion(fitted, n)).network

@@ -181,8 +181,12 @@ def _best_start(
         tried += len(chosen)
         if not (first.simple or problem.parity):
             chosen += [fit_relaxed(some, start) for start in chosen]
-        quick = [fit_network(some, start, max_iter=QUICK_STEPS, tol=QUICK_TOL) for start in chosen]
-        trials = [judge(each.network) for each in sorted(quick, key=loss_of)[:CONTINUED]]
+        if first.simple:  # others have more local minima, which few steps do not tell apart
+            quick = [
+                fit_network(some, start, max_iter=QUICK_STEPS, tol=QUICK_TOL) for start in chosen
+            ]
+            chosen = [each.network for each in sorted(quick, key=loss_of)[:CONTINUED]]
+        trials = [judge(start) for start in chosen]
         trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,), 1)
         network = trial.network
         fits.append(fit_all(network.through(basis)))
