@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.arrays import softmax_rows
 from implicitmoments.mixture.alternatives import find_better
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
 )
-from implicitmoments.mixture.initialisation import MOST_STARTS, n_starts
+from implicitmoments.mixture.initialisation import MOST_STARTS, QUICK, n_starts
+from implicitmoments.mixture.span import Span, principal_span
 from implicitmoments.mixture.starts import (
     POORER,
     Options,
@@ -30,7 +32,7 @@ from implicitmoments.mixture.starts import (
 from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
-from implicitmoments.rows import Rows
+from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.search import (
     SEARCH,
     Fitted,
@@ -96,20 +98,23 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     """Search on a sample of the rows, then run EM on all of them."""
     times, k = [perf_counter()], options.k
     # 1. On a sample, for each type: starts, then moves or the number of components.
-    found = search_types(rows, sample, options, rng)
-    best = min((found[name] for name in options.types), key=lambda each: each.bic)
-    # 2. Moves on more rows where a component is light.
-    light = float(best.state.weights.min()) < FAINT / best.state.k
-    view = best.view
-    if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
-        more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
-        worth = worth_of_component(view.family, more, best.state)
-        again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
-        searched = (*best.searched, again)
-        best = replace(best.after(again), searched=searched, sample=more)
+    first = race_in_span(rows, sample, options, rng) if options.reducible(sample) else None
+    reduced, found = None, dict[str, Found]()
+    if first is None:
+        found = search_types(rows, sample, options, rng)
+    elif is_light(first[0].state):  # of a light component the span may lack the direction
+        found[options.types[0]] = search_type(first[0], rows, options, {}, rng)
+    else:
+        reduced = search_span(*first, rows, options, rng)
+    if reduced is None:
+        best = min((found[name] for name in options.types), key=lambda each: each.bic)
+        best = search_more(best, rows, sample, options, rng)
+        view, start = best.view, best.state
+    else:
+        best, view, start = reduced.found, reduced.view, reduced.state
     times.append(perf_counter())
-    # 3. EM on all rows.
-    fitted = run_em(view.family, view.rows(rows), best.state, options.final)
+    # 2. EM on all rows.
+    fitted = run_em(view.family, view.rows(rows), start, options.final)
     times.append(perf_counter())
     tried = [searched.tried for searched in best.searched]
     stats = {
@@ -128,19 +133,112 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     if len(options.types) > 1:
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
-    parts = [(best.sample, fitted.level)]
+    parts, level = [(best.sample, fitted.level)], fitted.level
+    everything = view.rows(rows)
+    if reduced is not None:
+        everything, level = reduced.measure(everything, fitted.state)
+        parts = [(best.sample, level)]
     if best.sample.total < rows.total:  # all may show a component that a sample does not
         before = best.log_likelihood / best.sample.total
-        parts = [(best.sample, before), (view.rows(rows), fitted.level)]
+        parts = [(best.sample, before), (everything, level)]
     ranking = best.searched[-1].ranking if best.searched else None
     return GaussianFit(
         view.fitted(fitted),
         view,
         stats,
         best.decoded.components,
-        find_better(view, best.state, parts, ranking, sample, options, rng),
+        find_better(
+            best.view, best.state, parts, ranking, sample, options, rng, shaped=(view, start)
+        ),
         options.n_moves if exhausted else None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The best mixture on a sample, searched in the span of the means."""
+
+    span: Span
+    found: Found  # in the coordinates of the span
+    view: View
+    state: Gaussians  # in the coordinates of the view, after EM on the sample
+
+    def measure(self, rows: Rows, state: Gaussians) -> tuple[Rows, float]:
+        """Return rows of the view, and the level of a state of it, as the search has them."""
+        inner = self.found.view
+        rows, state = inner.rows(self.span.rows(rows)), inner.inside(self.span.inside(state))
+        return rows, inner.family.e_step(rows, state).level
+
+
+def race_in_span(
+    rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
+) -> tuple[Raced, Span] | None:
+    """Let starts compete in the leading directions of the covariance, then run EM in all columns.
+
+    None where no direction exceeds the noise.
+    """
+    name, k = options.types[0], options.k or 1
+    view = view_of(name, sample, options)
+    held = view.hold(sample)
+    spread = mean_and_covariance(held)
+    span = principal_span(spread.covariance, k, spread.n)
+    if span is None:
+        return None
+    part, everything = span.rows(held).hold(), span.rows(view.rows(rows))
+    raced = race_starts(view_of(name, part, options), everything, part, options, {}, rng)
+    fitted = assigned(raced, view, held)
+    levels, total = span.restored(raced.levels, raced.view), fitted.level * held.total
+    raced = Raced(view, held, fitted.state, total, raced.start, levels, raced.decoded)
+    print(span.basis.shape, span.of_means(fitted.state, spread.n).basis.shape, np.sort(fitted.state.weights)[:5]*k)
+    return raced, span.of_means(fitted.state, spread.n)
+
+
+def search_span(
+    raced: Raced, span: Span, rows: Rows, options: Options, rng: np.random.Generator
+) -> Reduced:
+    """Try moves in the span of the means."""
+    everything, part = span.rows(raced.view.rows(rows)), span.rows(raced.sample).hold()
+    view = view_of(options.types[0], part, options)
+    inside, state = view.hold(part), view.inside(span.inside(raced.state))
+    level = view.family.e_step(inside, state).level * inside.total
+    start = replace(raced, view=view, sample=inside, state=state, log_likelihood=level, levels={})
+    found = search_type(start, everything, options, {}, rng)
+    found = replace(found, levels=raced.levels | span.restored(found.levels, view))
+    return Reduced(span, found, raced.view, assigned(found, raced.view, raced.sample).state)
+
+
+def assigned(found: Raced, view: View, sample: Rows) -> Fitted[Gaussians]:
+    """Run EM in all columns from the responsibilities of a mixture in a span."""
+    shares = softmax_rows(found.view.family.log_joint(found.sample, found.state))[0]
+    return run_em(view.family, sample, view.family.from_shares(sample, shares), QUICK)
+
+
+def is_light(state: Gaussians) -> bool:
+    """Say whether a component is so light that more rows or columns may show another."""
+    return state.k > 1 and float(state.weights.min()) < FAINT / state.k
+
+
+def view_of(name: str, sample: Rows, options: Options) -> View:
+    """Return the view of a sample that a type of covariance has."""
+    means = None if options.given is None else options.given.means
+    view = make_view(sample, CovarianceType(name), options.ridge, means)
+    view = replace(view, family=replace(view.family, student=options.student))
+    if options.variance is not None:
+        view = view.with_known(np.full(sample.n_features, options.variance))
+    return view
+
+
+def search_more(
+    best: Found, rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
+) -> Found:
+    """Try moves on more rows where a component is light."""
+    view = best.view
+    if not is_light(best.state) or sample.n >= rows.kept or not options.n_moves:
+        return best
+    more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
+    worth = worth_of_component(view.family, more, best.state)
+    again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
+    return replace(best.after(again), searched=(*best.searched, again), sample=more)
 
 
 def search_types(
@@ -155,11 +253,7 @@ def search_types(
     generators = dict(zip(COVARIANCE_TYPES, rng.spawn(len(COVARIANCE_TYPES)), strict=True))
 
     def raced_type(name: str, raced: Mapping[str, Raced]) -> Raced:
-        means = None if options.given is None else options.given.means
-        view = make_view(sample, CovarianceType(name), options.ridge, means)
-        view = replace(view, family=replace(view.family, student=options.student))
-        if options.variance is not None:
-            view = view.with_known(np.full(rows.n_features, options.variance))
+        view = view_of(name, sample, options)
         return race_starts(view, rows, sample, options, raced, generators[name])
 
     found: dict[str, Found] = {}
