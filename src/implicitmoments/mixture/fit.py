@@ -98,15 +98,9 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     """Search on a sample of the rows, then run EM on all of them."""
     times, k = [perf_counter()], options.k
     # 1. On a sample, for each type: starts, then moves or the number of components.
-    first = race_in_span(rows, sample, options, rng) if options.reducible(sample) else None
-    reduced, found = None, dict[str, Found]()
-    if first is None:
-        found = search_types(rows, sample, options, rng)
-    elif is_light(first[0].state):  # of a light component the span may lack the direction
-        found[options.types[0]] = search_type(first[0], rows, options, {}, rng)
-    else:
-        reduced = search_span(*first, rows, options, rng)
+    reduced = search_span(rows, sample, options, rng) if options.reducible(sample) else None
     if reduced is None:
+        found = search_types(rows, sample, options, rng)
         best = min((found[name] for name in options.types), key=lambda each: each.bic)
         best = search_more(best, rows, sample, options, rng)
         view, start = best.view, best.state
@@ -170,52 +164,38 @@ class Reduced:
         return rows, inner.family.e_step(rows, state).level
 
 
-def race_in_span(
-    rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
-) -> tuple[Raced, Span] | None:
-    """Let starts compete in the leading directions of the covariance, then run EM in all columns.
+def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Generator) -> Reduced:
+    """Search on a sample in the span of the means.
 
-    None where no direction exceeds the noise.
+    First in that of the leading directions of the covariance. EM in all columns from there gives
+    better means, in the span of which moves are tried again.
     """
     name, k = options.types[0], options.k or 1
     view = view_of(name, sample, options)
-    held = view.hold(sample)
-    spread = mean_and_covariance(held)
-    span = principal_span(spread.covariance, k, spread.n)
-    if span is None:
-        return None
-    part, everything = span.rows(held).hold(), span.rows(view.rows(rows))
-    raced = race_starts(view_of(name, part, options), everything, part, options, {}, rng)
-    fitted = assigned(raced, view, held)
-    levels, total = span.restored(raced.levels, raced.view), fitted.level * held.total
-    raced = Raced(view, held, fitted.state, total, raced.start, levels, raced.decoded)
-    print(span.basis.shape, span.of_means(fitted.state, spread.n).basis.shape, np.sort(fitted.state.weights)[:5]*k)
-    return raced, span.of_means(fitted.state, spread.n)
+    rows, held = view.rows(rows), view.hold(sample)
+    span = principal_span(mean_and_covariance(held).covariance, k)
+    part = span.rows(held).hold()
+    raced = race_starts(view_of(name, part, options), span.rows(rows), part, options, {}, rng)
+    first = search_type(raced, span.rows(rows), options, {}, rng)
+    levels, state = span.restored(first.levels, first.view), assigned(first, view, held)
+
+    span = span.of_means(state, held.total)
+    part = span.rows(held).hold()
+    inner = view_of(name, part, options)
+    inside, state = inner.hold(part), inner.inside(span.inside(state))
+    level = inner.family.e_step(inside, state).level * inside.total
+    raced = Raced(inner, inside, state, level, first.start, {}, first.decoded)
+    found = search_type(raced, span.rows(rows), options, {}, rng)
+    found = search_more(found, span.rows(rows), part, options, rng)
+    levels |= span.restored(found.levels, inner)
+    found = replace(found, levels=levels, searched=(*first.searched, *found.searched))
+    return Reduced(span, found, view, assigned(replace(found, sample=inside), view, held))
 
 
-def search_span(
-    raced: Raced, span: Span, rows: Rows, options: Options, rng: np.random.Generator
-) -> Reduced:
-    """Try moves in the span of the means."""
-    everything, part = span.rows(raced.view.rows(rows)), span.rows(raced.sample).hold()
-    view = view_of(options.types[0], part, options)
-    inside, state = view.hold(part), view.inside(span.inside(raced.state))
-    level = view.family.e_step(inside, state).level * inside.total
-    start = replace(raced, view=view, sample=inside, state=state, log_likelihood=level, levels={})
-    found = search_type(start, everything, options, {}, rng)
-    found = replace(found, levels=raced.levels | span.restored(found.levels, view))
-    return Reduced(span, found, raced.view, assigned(found, raced.view, raced.sample).state)
-
-
-def assigned(found: Raced, view: View, sample: Rows) -> Fitted[Gaussians]:
-    """Run EM in all columns from the responsibilities of a mixture in a span."""
+def assigned(found: Raced, view: View, sample: Rows) -> Gaussians:
+    """Return the mixture after EM in all columns, from the responsibilities of one in a span."""
     shares = softmax_rows(found.view.family.log_joint(found.sample, found.state))[0]
-    return run_em(view.family, sample, view.family.from_shares(sample, shares), QUICK)
-
-
-def is_light(state: Gaussians) -> bool:
-    """Say whether a component is so light that more rows or columns may show another."""
-    return state.k > 1 and float(state.weights.min()) < FAINT / state.k
+    return run_em(view.family, sample, view.family.from_shares(sample, shares), QUICK).state
 
 
 def view_of(name: str, sample: Rows, options: Options) -> View:
@@ -233,7 +213,8 @@ def search_more(
 ) -> Found:
     """Try moves on more rows where a component is light."""
     view = best.view
-    if not is_light(best.state) or sample.n >= rows.kept or not options.n_moves:
+    light = float(best.state.weights.min()) < FAINT / best.state.k
+    if best.state.k == 1 or not light or sample.n >= rows.kept or not options.n_moves:
         return best
     more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
     worth = worth_of_component(view.family, more, best.state)

@@ -1,11 +1,11 @@
 r"""Coordinates on the span of the means, in which spherical components are searched.
 
-Round noise is the same in every direction: where all components share one variance, rows differ in
-their components by their coordinates on the span of the means alone, which has at most k − 1
-dimensions. The span is that of the largest eigenvalues of the covariance, at first. Noise tilts
-these directions, by an angle whose squared sine is about :math:`d / (n \lambda^2)` for a variance
-:math:`\lambda` of the means in units of the noise. The means of rows assigned in these coordinates
-are more accurate, and span the coordinates in which moves are tried.
+Round noise is the same in every direction: where all components share one variance, only the
+coordinates of a row on the span of the means, which has at most k - 1 dimensions, depend on its
+component. At first the span is that of the k - 1 largest eigenvalues of the covariance. Noise
+tilts these directions, by an angle whose squared sine is about :math:`d / (n \lambda^2)` for a
+variance :math:`\lambda` of the means in units of the noise. The means of the rows that were
+assigned in these coordinates are more accurate.
 """
 
 from __future__ import annotations
@@ -50,35 +50,30 @@ class Span:
         return {name: level - view.log_unit - outside for name, level in levels.items()}
 
     def of_means(self, state: Gaussians, n: float) -> Span:
-        """Return the span of the means of n rows, and of what may be missing in it.
+        """Return the span of the means of n rows, and of components that may be missing.
 
         Rows of a component that is missing, or that was taken for one with another, are spread
-        along a direction in which the covariance within components exceeds the noise.
+        along a direction in which the covariance within components exceeds the noise. The
+        largest eigenvalue of white noise of unit variance is about :math:`(1 + \\sqrt{d / n})^2`
+        (Marchenko and Pastur).
         """
         d, k = state.d, state.k
         apart = (state.means - state.weights @ state.means) * np.sqrt(state.weights)[:, None]
         basis = np.linalg.svd(apart, full_matrices=False)[2][: k - 1].T
-        across = np.eye(d) - basis @ basis.T
-        within = across @ (self.covariance - apart.T @ apart) @ across
-        noise = float(np.trace(within)) / (d - k + 1)
-        more = leading(within, min(k - 1, d - k), noise, n)
-        return replace(self, basis=np.linalg.qr(np.column_stack([basis, more]))[0])
+        off = np.eye(d) - basis @ basis.T
+        within = off @ (self.covariance - apart.T @ apart) @ off
+        values, vectors = largest(within, min(k, d - k + 1))
+        noise = float(np.trace(within)) / (d - k + 1) * (1 + math.sqrt(d / n)) ** 2
+        return replace(self, basis=np.column_stack([basis, vectors[:, values > noise]]))
 
 
-def leading(covariance: Floats, most: int, noise: float, n: float) -> Floats:
-    """Return the eigenvectors (d, p), at most so many, whose eigenvalues exceed those of noise.
-
-    The largest eigenvalue of the covariance of n rows of white noise is about
-    :math:`(1 + \\sqrt{d / n})^2` times its variance (Marchenko and Pastur).
-    """
-    d = len(covariance)
-    values, vectors = scipy.linalg.eigh(covariance, subset_by_index=[d - most, d - 1])
-    return np.asarray(vectors[:, values > noise * (1 + math.sqrt(d / n)) ** 2])
+def largest(matrix: Floats, p: int) -> tuple[Floats, Floats]:
+    """Return the p largest eigenvalues of a symmetric matrix, and eigenvectors (d, p)."""
+    d = len(matrix)
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=[d - p, d - 1])
+    return np.asarray(values), np.asarray(vectors)
 
 
-def principal_span(covariance: Floats, k: int, n: float) -> Span | None:
-    """Return the span of the directions in which k components differ; None if they do in none."""
-    d = len(covariance)
-    values = scipy.linalg.eigh(covariance, eigvals_only=True)
-    basis = leading(covariance, k - 1, float(values[: d - k + 1].mean()), n)
-    return Span(basis, covariance) if basis.shape[1] else None
+def principal_span(covariance: Floats, k: int) -> Span:
+    """Return the span of the k - 1 directions of the largest variances."""
+    return Span(largest(covariance, k - 1)[1], covariance)
