@@ -233,16 +233,23 @@ def pair_rows(rows: Array) -> Array:
 
 
 LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
+KEYED = 256  # rows that are hashed at a time: they stay in the cache
 
 
 def row_keys(x: Array) -> Array:
     """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
-    xp = namespace_of(x)
-    factors = move_like(math.pi * np.sqrt(np.arange(1, x.shape[1] + 1)), x)
-    columns = turned(x) * factors[:, None]
-    mixed = columns[0, :]
-    for j in range(1, int(x.shape[1])):  # in a fixed order for all blocks
-        mixed = mixed + columns[j, :]
+    xp, d = namespace_of(x), int(x.shape[1])
+    factors = move_like(math.pi * np.sqrt(np.arange(1, d + 1)), x)
+    if isinstance(x, np.ndarray):
+        mixed = np.empty(len(x), x.dtype)
+        for start in range(0, len(x), KEYED):
+            columns = np.multiply(x[start : start + KEYED].T, factors[:, None], order="C")
+            np.add.reduce(columns, axis=0, out=mixed[start : start + KEYED])  # in the same order
+    else:
+        columns = turned(x) * factors[:, None]
+        mixed = columns[0, :]
+        for j in range(1, d):  # in a fixed order for all blocks
+            mixed = mixed + columns[j, :]
     bits = _bits(xp.astype(mixed, xp.float64) + 0.0)  # + 0.0 maps −0 to 0
     # splitmix64; signed integers wrap around as unsigned ones do, and are masked after a shift
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, softmax_rows, to_numpy
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
+from implicitmoments.arrays import Floats, linear_rows, move_like, softmax_rows, to_numpy
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.search import SEARCH
 
-MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
+MOST_PRODUCTS = 1e9  # multiplications for the covariances of all components: a tenth of a second
+# Rows from which misclassification rates are known to half a percent, of all and of a component
+# to a few.
+ROWS_FOR_RATE, ROWS_FOR_RATES = 5_000, 50
 ROWS_FOR_WIDTH = 20  # of a component whose width is measured: fewer give no eigenvalue
 WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
@@ -30,6 +33,7 @@ CONSTANT = 1e-14  # of the largest value of a column: one with smaller deviation
 PROBED = 20_000  # rows in which columns are compared
 FEW_TO_COMPARE = 100  # before: two columns that are not one have no such correlation in as many
 ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
+TIED_SPHERICAL = CovarianceType("tied_spherical")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +61,29 @@ class Within:
 
 def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Generator) -> Within:
     """Measure a sample of the rows about the means, in the user's units."""
-    affordable = int(MOST_PRODUCTS / mixture.d**2)
-    n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
+    enough = max(ROWS_FOR_RATE, ROWS_FOR_RATES * mixture.k)
+    affordable = max(ROWS_FOR_WIDTH * mixture.k, int(MOST_PRODUCTS / mixture.d**2))
+    n = min(SEARCH.rows, enough, affordable)
     # in double precision: groups may be far apart
     sample = view.rows(rows.sample(n, rng, width=mixture.k)).hold()
-    shapes = view.family.kind.shape == "spherical"
-    found = measure_within(sample, view.inside(mixture), shapes=shapes)
+    found = measure_within(sample, view.inside(mixture), view.family.kind)
     return replace(found, spreads=found.spreads * view.scale)
 
 
-def measure_within(sample: Rows, mixture: Gaussians, *, shapes: bool = True) -> Within:
-    """Measure the rows of a sample about the means; spreads and widths for ``shapes`` alone."""
-    shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
+def measure_within(
+    sample: Rows, mixture: Gaussians, kind: CovarianceType = TIED_SPHERICAL
+) -> Within:
+    """Measure the rows of a sample about the means."""
+    lifted = kind.lift(sample.block)["x"]
+    joint = mixture.in_law(linear_rows(lifted, move_like(kind.slopes(mixture), lifted)))
+    shares = to_numpy(softmax_rows(joint)[0])
     labels, counts = shares.argmax(axis=1), sample.counts
     sums = counts @ shares
     right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)
     rates = 1 - right / np.maximum(sums, np.finfo(float).tiny)
     nowhere = np.full(sample.n_features, np.nan), np.full(mixture.k, np.nan)
-    spreads, widths = _shapes_within(sample, mixture, labels) if shapes else nowhere
+    spherical = kind.shape == "spherical"
+    spreads, widths = _shapes_within(sample, mixture, labels) if spherical else nowhere
     return Within(spreads, widths, 1 - float(right.sum() / sums.sum()), float(rates.max()))
 
 

@@ -78,7 +78,7 @@ class Census:
     kept: int  # rows that are kept and have a positive weight
     total: float  # the sum of their weights
     # The weighted sum of their squared distances from the medians, and the largest of these, where
-    # outliers were looked for; in units of the typical spread of a column.
+    # outliers were looked for; every column in units of its spread.
     squares: float | None = None
     longest: float | None = None
 

@@ -95,21 +95,24 @@ class Near:
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
-    @np.errstate(over="ignore")  # an infinite distance is far
     def __call__(self, block: Block) -> Array | None:
         """Return which rows of a block are kept; None for all.
 
         A rule for labelled rows says nothing of rows without labels.
         """
-        if self.labelled and "y" not in block:
-            return None
+        return None if self.labelled and "y" not in block else self.kept(block)[0]
+
+    @np.errstate(over="ignore")  # an infinite distance is far
+    def kept(self, block: Block) -> tuple[Array | None, Array]:
+        """Return which rows are kept, None for all, and squared distances from the centre."""
         z = join_labels(block) if self.labelled else block["x"]
         xp = namespace_of(z)
-        near = squared_lengths(z, self.center, self.scale) <= self.limit**2
+        squares = squared_lengths(z, self.center, self.scale)
+        near = squares <= self.limit**2
         if bool(xp.all(near)):
-            return None
+            return None, squares
         if len(self.company) == 0:
-            return near
+            return near, squares
         (far,) = xp.nonzero(~near)
         z = xp.take(z, far, axis=0)
         z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
@@ -117,14 +120,7 @@ class Near:
         (place,) = xp.nonzero(near_any(x, move_like(self.company, x), self.reach))
         kept = to_numpy(near).copy()
         kept[to_numpy(xp.take(far, place, axis=0))] = True
-        return xp.astype(move_like(kept.astype(np.float64), x), xp.bool)
-
-    def lengths(self, x: Array) -> Array:
-        """Return the squared distances of rows from the centre, in one unit for all columns."""
-        d = int(x.shape[1])
-        scale = self.scale[:d]
-        unit = float(scale.max()) * math.sqrt(np.mean((scale / scale.max()) ** 2))
-        return squared_lengths(x, self.center[:d], np.full(d, unit))
+        return xp.astype(move_like(kept.astype(np.float64), x), xp.bool), squares
 
 
 def leave_out_outliers(
@@ -234,10 +230,11 @@ class _Count:
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, block: Block) -> Sums:
-        kept, xp = self.rule(block) if self.drop else None, namespace_of(block["x"])
+        (kept, squares), xp = self.rule.kept(block), namespace_of(block["x"])
+        kept = kept if self.drop else None
         n_out = 0 if kept is None else int(xp.count_nonzero(~kept))
         sums: Sums = {"n": int(block["x"].shape[0]), "out": n_out}
-        squares, counts = self.rule.lengths(block["x"]), weights_of(block)
+        counts = weights_of(block)
         for which, mask in (("all", None), ("kept", kept)):
             some = take_rows({"squares": squares, "counts": counts}, mask)
             products = some["counts"] * some["squares"]
