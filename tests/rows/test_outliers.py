@@ -1,5 +1,6 @@
 """One rule for outliers, for rows with and without labels."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -104,6 +105,15 @@ def test_the_rule_does_not_depend_on_map_or_blocks(rng):
     squares = np.sum(z**2, axis=1)
     assert plain.rows.census.squares == pytest.approx(np.sum(squares), rel=0.2)
     assert plain.rows.census.longest == pytest.approx(np.max(squares), rel=0.2)
+
+
+def test_no_array_of_the_size_of_the_rows_is_formed(rng):
+    X = mixture(rng, 80_000, 3, 30)
+    tracemalloc.start()
+    leave_out_outliers(Rows.of(X), 3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < X.nbytes / 2
 
 
 def test_a_sample_of_the_rows_is_enough():

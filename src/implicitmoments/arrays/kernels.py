@@ -243,8 +243,11 @@ def row_keys(x: Array) -> Array:
     if isinstance(x, np.ndarray):
         mixed = np.empty(len(x), x.dtype)
         for start in range(0, len(x), KEYED):
-            columns = np.multiply(x[start : start + KEYED].T, factors[:, None], order="C")
-            np.add.reduce(columns, axis=0, out=mixed[start : start + KEYED])  # in the same order
+            some = x[start : start + KEYED]
+            # a sum along the only row would be in another order than one over rows
+            both = some if len(some) > 1 else np.vstack([some, some])
+            columns = np.multiply(both.T, factors[:, None], order="C")
+            mixed[start : start + KEYED] = np.add.reduce(columns, axis=0)[: len(some)]
     else:
         columns = turned(x) * factors[:, None]
         mixed = columns[0, :]

@@ -221,7 +221,8 @@ def _compare_columns(
     all if it has one value in each component.
     """
     x, counts = sample.points[places].astype(np.float64), sample.counts[places]
-    unit = np.maximum(np.abs(x).max(axis=0), np.finfo(float).tiny)
+    unit = np.abs(x).max(axis=0)
+    unit[unit == 0] = 1.0
     x /= unit
     means = mixture.means / unit
     nearest = np.argmin(np.sum(means**2, axis=1) - 2 * x @ means.T, axis=1)

@@ -324,7 +324,7 @@ class Rows(MappedRows):
         held = self.hold()
         x = held.block["x"]
         # rows that differ in a few columns need no more of them to be told apart
-        order, repeated = order_by_keys(x[:, :FEW_COLUMNS])
+        order, repeated = order_by_keys(x[:, : min(FEW_COLUMNS, int(x.shape[1]))])
         if repeated or held.weighted_rows:
             order, repeated = order_by_keys(x)
         if repeated or held.weighted_rows:
