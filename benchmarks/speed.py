@@ -4,11 +4,13 @@ Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [
      python benchmarks/speed.py growth   [--seeds 1] [--sizes d]
      python benchmarks/speed.py large    [--seeds 1]
      python benchmarks/speed.py full     [--seeds 3]
+     python benchmarks/speed.py readme   [--seeds 10]
      python benchmarks/speed.py codebooks [--sizes digits]
 
 mixtures: SphericalMixture, GaussianMixture (spherical) and KMeans of scikit-learn with one start,
 all on the same rows in one process. growth: the same for sizes that grow in k, in d and in N, with
 the exponents of the times. large: 1,000 components. full: GaussianMixture with full covariances.
+readme: the data of the README, with 24,000 and with 60,000 rows.
 codebooks: 200 components for the digits and for patches of the images of scikit-learn.
 
 Parts of the fit by themselves are columns, too (``--methods`` chooses columns): "moments only" is
@@ -66,6 +68,8 @@ class Size:
 
     def draw(self, seed: int) -> tuple[Floats, Floats]:
         """Return rows and means."""
+        if self.shape == "sphere":
+            return draw_sphere(self, seed)
         rng = np.random.default_rng([seed, self.k, self.d, self.n])
         means = separated(self.k, self.d, 4.0 if self.d < 3 else 5.0, rng)
         weights = rng.uniform(1, 3, self.k)
@@ -78,6 +82,15 @@ class Size:
                 rows[own] = rows[own] * rng.uniform(0.5, 1.0, self.d) @ axes
         rows += means[labels]
         return rows, means
+
+
+def draw_sphere(size: Size, seed: int) -> tuple[Floats, Floats]:
+    """Return the rows and means of the example of the README: means on a sphere."""
+    from implicitmoments.datasets import make_spherical_mixture  # noqa: PLC0415
+
+    how = {"radius": 5.0, "separation": 6.0, "random_state": seed}
+    X, truth = make_spherical_mixture(size.n, size.k, size.d, **how)
+    return np.asarray(X), np.asarray(truth.vectors)
 
 
 def separated(k: int, d: int, apart: float, rng: np.random.Generator) -> Floats:
@@ -108,6 +121,7 @@ MIXTURES = [
 ]
 FULL = [Size(30, 10, 60_000, "full"), Size(15, 30, 60_000, "full"), Size(50, 20, 100_000, "full")]
 LARGE = [Size(1_000, 64, 400_000)]
+README = [Size(60, 30, n, "sphere") for n in (24_000, 60_000)]
 GROWTH = {
     "N": [Size(60, 30, n) for n in (60_000, 120_000, 240_000, 480_000)],
     "d": [Size(60, d, 60_000) for d in (64, 128, 256, 512)],
@@ -148,13 +162,14 @@ def methods(size: Size, seed: int, means: Floats | None = None) -> dict[str, Any
     import implicitmoments as im  # noqa: PLC0415
 
     full = size.shape == "full"
+    shape = "full" if full else "spherical"
     kind, start = ("full", "merge") if full else ("tied_spherical", "moments")
     ours = partial(im.GaussianMixture, size.k, covariance_type=kind, random_state=seed)
     found = {
         "ours": ours() if full else im.SphericalMixture(size.k, random_state=seed),
         "moments only": ours(init_params=start, n_moves=0),
         "moves only": ours(init_params="k-means++"),
-        "EM": Peer(size.k, covariance_type=size.shape, random_state=seed),
+        "EM": Peer(size.k, covariance_type=shape, random_state=seed),
         "KMeans": KMeans(size.k, n_init=1, random_state=seed),
     }
     return found if means is None else found | {"truth": ours(means_init=means)}
@@ -335,7 +350,8 @@ def codebooks(options: argparse.Namespace) -> None:
 def main() -> None:
     """Print the tables of a kind."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("kind", choices=["mixtures", "growth", "large", "full", "codebooks"])
+    kinds = {"mixtures": MIXTURES, "large": LARGE, "full": FULL, "readme": README}
+    parser.add_argument("kind", choices=[*kinds, "growth", "codebooks"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=7_000)
     parser.add_argument("--jobs", type=int, default=1, help="data sets at a time")
@@ -348,12 +364,12 @@ def main() -> None:
         options.methods = list(TIMED) if options.kind == "growth" else every
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     print(f"{machine}, one thread per fit, {options.jobs} at once\n")
-    sizes = {"mixtures": MIXTURES, "large": LARGE, "full": FULL}.get(options.kind, [])
     if options.kind == "growth":
         grow(options)
     elif options.kind == "codebooks":
         codebooks(options)
     else:
+        sizes = kinds[options.kind]
         chosen = [each for each in sizes if not options.sizes or each.name in options.sizes]
         measure(chosen, options)
 

@@ -25,14 +25,14 @@ def squared_lengths(x: Array, center: Floats, scale: Floats) -> Array:
 
     In NumPy by blocks that stay in the cache: arrays of the size of x are never formed.
     """
-    center, scale = move_like(center, x)[None, :], move_like(scale, x)[None, :]
+    origin, unit = move_like(center, x)[None, :], move_like(scale, x)[None, :]
     if not isinstance(x, np.ndarray):
-        z = (x - center) / scale
+        z = (x - origin) / unit
         return namespace_of(x).sum(z * z, axis=1)
     found = np.empty(len(x), x.dtype)
     for rows in blocks(range(len(x)), max(1, DEFAULT_BUDGET.cache // x.shape[1])):
-        z = x[rows.start : rows.stop] - center
-        z /= scale
+        z = x[rows.start : rows.stop] - origin
+        z /= unit
         np.einsum("ij,ij->i", z, z, out=found[rows.start : rows.stop])
     return found
 
