@@ -88,8 +88,9 @@ def draw_sphere(size: Size, seed: int) -> tuple[Floats, Floats]:
     """Return the rows and means of the example of the README: means on a sphere."""
     from implicitmoments.datasets import make_spherical_mixture  # noqa: PLC0415
 
-    how = {"radius": 5.0, "separation": 6.0, "random_state": seed}
-    X, truth = make_spherical_mixture(size.n, size.k, size.d, **how)
+    X, truth = make_spherical_mixture(
+        size.n, size.k, size.d, radius=5.0, separation=6.0, random_state=seed
+    )
     return np.asarray(X), np.asarray(truth.vectors)
 
 
