@@ -29,7 +29,6 @@ SHARED = 0.3
 FEW_ROWS = 20  # of a component: so few may be in the tail of another by chance
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
-CONSTANT = 1e-14  # of the largest value of a column: one with smaller deviations is constant
 PROBED = 20_000  # rows in which columns are compared
 FEW_TO_COMPARE = 100  # before: two columns that are not one have no such correlation in as many
 ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
@@ -188,37 +187,28 @@ def _notes_on_start(fit: Evidence) -> Notes:
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
-    """Return notes on constant columns, and on one that is a linear function of another."""
+    """Return a note on a column that is a linear function of another."""
     sample = fit.rows.sample(PROBED, 0)
-    few = draw_numbers(sample.n, FEW_TO_COMPARE, 0)
-    every, notes = np.arange(sample.n_features), Notes()
+    few, every = draw_numbers(sample.n, FEW_TO_COMPARE, 0), np.arange(sample.n_features)
     # of columns that differ clearly in a few rows, no more rows are compared
-    spread, correlations = _compare_columns(sample, few, fit.mixture, every)
-    alike = ~(correlations <= CORRELATED).all(axis=1)
-    odd = np.flatnonzero(alike | (spread <= CONSTANT * math.sqrt(sample.n / len(few))))
-    if len(odd) == 0:
-        return notes
-    spread, correlations = _compare_columns(sample, np.arange(sample.n), fit.mixture, odd)
-    alike = np.triu(correlations) > CORRELATED
-    constant = odd[spread <= CONSTANT]
-    if len(constant) and len(constant) < len(every):
-        columns = [fit.columns[j] for j in constant]
-        notes.append(Note("columns_constant", {"columns": columns}))
+    correlations = _correlations(sample, few, fit.mixture, every)
+    odd = np.flatnonzero(~(correlations <= CORRELATED).all(axis=1))
+    if len(odd) == 0 or fit.rows.kept <= ROWS_TO_COMPARE:
+        return Notes()
+    correlations = _correlations(sample, np.arange(sample.n), fit.mixture, odd)
+    alike = np.argwhere(np.triu(correlations) > CORRELATED)
+    if len(alike) == 0:
+        return Notes()
+    i, j = odd[alike[0]]
     code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
-    if alike.any() and fit.rows.kept > ROWS_TO_COMPARE:
-        i, j = odd[np.argwhere(alike)[0]]
-        notes.append(Note(code, {"column": fit.columns[j], "other": fit.columns[i]}))
-    return notes
+    return Notes([Note(code, {"column": fit.columns[j], "other": fit.columns[i]})])
 
 
-def _compare_columns(
-    sample: Rows, places: Integers, mixture: Gaussians, columns: Integers
-) -> tuple[Floats, Floats]:
-    """Return the spreads (p,) of columns, and the sizes of their correlations (p, p).
+def _correlations(sample: Rows, places: Integers, mixture: Gaussians, columns: Integers) -> Floats:
+    """Return the sizes of the correlations of some columns (p, p) in some rows.
 
-    In some rows, in units of the largest values, and about the means of the components: far
-    groups lie on a line whatever their columns are. With itself a column has none, and NaN with
-    all if it has one value in each component.
+    About the means of the components: far groups lie on a line whatever their columns are. With
+    itself a column has none, and NaN with all if it has one value in each component.
     """
     x, counts = sample.points[places].astype(np.float64), sample.counts[places]
     unit = np.abs(x).max(axis=0)
@@ -226,15 +216,13 @@ def _compare_columns(
     x /= unit
     means = mixture.means / unit
     nearest = np.argmin(np.sum(means**2, axis=1) - 2 * x @ means.T, axis=1)
-    z = x[:, columns]
-    spread = np.sqrt(counts @ (z - counts @ z / counts.sum()) ** 2 / counts.sum())
-    z -= means[:, columns][nearest]
-    covariance = (z * counts[:, None]).T @ z / counts.sum()
+    z = x[:, columns] - means[:, columns][nearest]
+    covariance = (z * counts[:, None]).T @ z
     scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     scale[scale == 0] = np.nan
-    correlations = np.abs(covariance / np.outer(scale, scale))
+    correlations: Floats = np.abs(covariance / np.outer(scale, scale))
     np.fill_diagonal(correlations, np.where(np.isnan(scale), np.nan, 0.0))
-    return spread, correlations
+    return correlations
 
 
 def _notes_on_rows(fit: Evidence) -> Notes:
