@@ -45,8 +45,7 @@ def find_better(
     given: Rows,
     options: Options,
     rng: np.random.Generator,
-    *,
-    shaped: tuple[View, Gaussians] | None = None,
+    shaped: tuple[View, Gaussians, Rows] | None = None,
 ) -> Note | None:
     """Return a note on the number or the shape of components that has the least BIC, if another.
 
@@ -56,11 +55,10 @@ def find_better(
         As in :func:`other_number`; without a ranking, moves are ranked.
     given : Rows
         A sample in the user's units.
-    shaped : tuple of View and Gaussians, optional
-        The fit in all columns, where its number was searched in the span of the means.
+    shaped : tuple of View, Gaussians and Rows, optional
+        The fit in all columns and the sample, where the number was searched in a span.
     """
-    found, (whole, shape) = list[Better](), shaped or (view, state)
-    sample = parts[0][0] if whole is view else whole.hold(given)
+    found, (whole, shape, sample) = list[Better](), shaped or (view, state, parts[0][0])
     if len(options.types) == 1:
         found += other_shape(whole, whole.rows(given).hold(), shape, fewer=options.k is None)
     if options.k is not None or state.k >= options.most:

@@ -99,13 +99,15 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     times, k = [perf_counter()], options.k
     # 1. On a sample, for each type: starts, then moves or the number of components.
     reduced = search_span(rows, sample, options, rng) if options.reducible(sample) else None
+    found = dict[str, Found]()
     if reduced is None:
         found = search_types(rows, sample, options, rng)
         best = min((found[name] for name in options.types), key=lambda each: each.bic)
         best = search_more(best, rows, sample, options, rng)
-        view, start = best.view, best.state
+        view, start, held = best.view, best.state, best.sample
     else:
         best, view, start = reduced.found, reduced.view, reduced.state
+        held = reduced.sample
     times.append(perf_counter())
     # 2. EM on all rows.
     fitted = run_em(view.family, view.rows(rows), start, options.final)
@@ -142,7 +144,7 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
         stats,
         best.decoded.components,
         find_better(
-            best.view, best.state, parts, ranking, sample, options, rng, shaped=(view, start)
+            best.view, best.state, parts, ranking, sample, options, rng, (view, start, held)
         ),
         options.n_moves if exhausted else None,
     )
@@ -155,7 +157,8 @@ class Reduced:
     span: Span
     found: Found  # in the coordinates of the span
     view: View
-    state: Gaussians  # in the coordinates of the view, after EM on the sample
+    sample: Rows  # in the coordinates of the view
+    state: Gaussians  # after EM on the sample
 
     def measure(self, rows: Rows, state: Gaussians) -> tuple[Rows, float]:
         """Return rows of the view, and the level of a state of it, as the search has them."""
@@ -173,15 +176,18 @@ def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Gener
     name, k = options.types[0], options.k or 1
     view = view_of(name, sample, options)
     rows, held = view.rows(rows), view.hold(sample)
+    if options.variance is not None:  # in the coordinates of the view
+        options = replace(options, variance=options.variance / float(np.mean(view.scale)) ** 2)
     span = principal_span(mean_and_covariance(held).covariance, k)
     part = span.rows(held).hold()
-    raced = race_starts(view_of(name, part, options), span.rows(rows), part, options, {}, rng)
+    inner = view_of(name, part, options, rows.n_features)
+    raced = race_starts(inner, span.rows(rows), part, options, {}, rng)
     first = search_type(raced, span.rows(rows), options, {}, rng)
     levels, state = span.restored(first.levels, first.view), assigned(first, view, held)
 
     span = span.of_means(state, held.total)
     part = span.rows(held).hold()
-    inner = view_of(name, part, options)
+    inner = view_of(name, part, options, rows.n_features)
     inside, state = inner.hold(part), inner.inside(span.inside(state))
     level = inner.family.e_step(inside, state).level * inside.total
     raced = Raced(inner, inside, state, level, first.start, {}, first.decoded)
@@ -189,7 +195,8 @@ def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Gener
     found = search_more(found, span.rows(rows), part, options, rng)
     levels |= span.restored(found.levels, inner)
     found = replace(found, levels=levels, searched=(*first.searched, *found.searched))
-    return Reduced(span, found, view, assigned(replace(found, sample=inside), view, held))
+    state = assigned(replace(found, sample=inside), view, held)
+    return Reduced(span, found, view, held, state)
 
 
 def assigned(found: Raced, view: View, sample: Rows) -> Gaussians:
@@ -198,11 +205,18 @@ def assigned(found: Raced, view: View, sample: Rows) -> Gaussians:
     return run_em(view.family, sample, view.family.from_shares(sample, shares), QUICK).state
 
 
-def view_of(name: str, sample: Rows, options: Options) -> View:
-    """Return the view of a sample that a type of covariance has."""
+def view_of(name: str, sample: Rows, options: Options, columns: int | None = None) -> View:
+    """Return the view of a sample that a type of covariance has.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Number of columns, where rows are coordinates on a span of them.
+    """
     means = None if options.given is None else options.given.means
     view = make_view(sample, CovarianceType(name), options.ridge, means)
-    view = replace(view, family=replace(view.family, student=options.student))
+    family = replace(view.family, student=options.student, columns=columns)
+    view = replace(view, family=family)
     if options.variance is not None:
         view = view.with_known(np.full(sample.n_features, options.variance))
     return view

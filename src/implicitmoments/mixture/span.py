@@ -50,11 +50,11 @@ class Span:
         return {name: level - view.log_unit - outside for name, level in levels.items()}
 
     def of_means(self, state: Gaussians, n: float) -> Span:
-        """Return the span of the means of n rows, and of components that may be missing.
+        r"""Return the span of the means of n rows, and of components that may be missing.
 
         Rows of a component that is missing, or that was taken for one with another, are spread
         along a direction in which the covariance within components exceeds the noise. The
-        largest eigenvalue of white noise of unit variance is about :math:`(1 + \\sqrt{d / n})^2`
+        largest eigenvalue of white noise of unit variance is about :math:`(1 + \sqrt{d / n})^2`
         (Marchenko and Pastur).
         """
         d, k = state.d, state.k
