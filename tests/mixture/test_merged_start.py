@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from implicitmoments.mixture.agglomeration import GroupSums, TiedAgglomeration
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType
-from implicitmoments.mixture.initialisation import GroupSums, TiedAgglomeration
 
 
 @pytest.mark.parametrize("known", [None, 0.7])
@@ -24,7 +24,7 @@ def test_the_merge_is_that_of_the_least_cost(name, known, rng):
         known = known * (np.eye(d) if kind.shape == "full" else np.ones(d))
     family = GaussianFamily(kind, least=1e-9, known=known)
     costs = [
-        TiedAgglomeration(groups.joined(a, b, kind), family).cost
+        TiedAgglomeration(groups.joined(np.array([a]), np.array([b]), kind), family).cost
         for a, b in combinations(range(12), 2)
     ]
     joined = TiedAgglomeration(groups, family)
