@@ -51,7 +51,7 @@ from implicitmoments.search.trials import (
     insertion_gains,
     merge_losses,
     responsibilities,
-    split_gain,
+    split_gains,
 )
 
 __all__ = [
@@ -96,7 +96,7 @@ __all__ = [
     "row_weights",
     "run_em",
     "search_moves",
-    "split_gain",
+    "split_gains",
     "unknown_errors",
     "weight_errors",
     "worth_of_component",

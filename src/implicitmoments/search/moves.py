@@ -202,11 +202,11 @@ def rank_moves(
     enough = np.full(state.k, worth)
     if merges is not None:
         enough = np.minimum(enough, merges.cheapest_after_split(np.arange(state.k)) / OPTIMISM)
-    splits = [
-        known.get(i)
-        or trials.split_gain(family, rows, state, found, pool, i, rng, local, worth=enough[i])
-        for i in range(state.k)
-    ]
+    new = np.array([i for i in range(state.k) if i not in known], dtype=np.int64)
+    known |= trials.split_gains(
+        family, rows, state, found, pool, new, rng, local, worth=enough[new]
+    )
+    splits = [known[i] for i in range(state.k)]
     candidates = state.take(np.zeros(0, dtype=np.int64))
     overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k
     if overlap:
