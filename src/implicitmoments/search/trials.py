@@ -33,6 +33,7 @@ PART = 0.5  # of the rows of a component that a part of it holds
 # many that no gain by chance, a nat per parameter, is taken for one that is of use. Of 2,120
 # splits, 502 ended there, one of which would have been of use, with a gain of 2.6 nats.
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_SAFETY = 400, 3, 3.0
+OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
 
 
@@ -193,9 +194,7 @@ def split_gains(  # noqa: PLR0913 (each documented)
     splits = {int(i): (-np.inf, state.keep(np.array([i, i]))) for i in components}
     held = {int(i): _Held.of(found, int(i)) for i in components}
     least = dict(zip(held, np.broadcast_to(worth, len(held)).tolist(), strict=True))
-    single = state.keep(np.array([0]))
-    one = family.n_parameters(single)
-    more = family.n_parameters(single.add(single, 0.5)) - one
+    one, more = family.n_parameters(state.keep(np.array([0]))), further_parameters(family, state)
 
     def some(i: int, n: int) -> R:
         return held[i].some(n, family, rows, rng)
@@ -246,10 +245,37 @@ def _most_gain(gain: float, chance: float) -> float:
     gain : float
         After a few steps.
     chance : float
-        What it gains by chance: p ± √p nats for p further parameters.
+        What it gains by chance.
     """
-    most = chance + SCREEN_SAFETY * math.sqrt(chance)
-    return min(SCREEN_SAFETY * gain, most + SCREEN_SAFETY * max(gain - chance, 0.0))
+    most = _most_by_chance(chance) + SCREEN_SAFETY * max(gain - chance, 0.0)
+    return min(SCREEN_SAFETY * gain, most)
+
+
+def _most_by_chance(chance: float) -> float:
+    """Return the most that is gained by chance: p ± √p nats for p further parameters."""
+    return chance + SCREEN_SAFETY * math.sqrt(chance)
+
+
+def gain_needed(loss: Floats | float, chance: float) -> Floats:
+    """Return the least predicted gain of a split that may make up for a loss.
+
+    Once EM moves all components, a split may gain :data:`OPTIMISM` times its prediction, but not
+    of the part that any component of so many rows gains by chance.
+
+    Parameters
+    ----------
+    chance : float
+        A nat for each further parameter.
+    """
+    most, loss = _most_by_chance(chance), np.asarray(loss)
+    return np.where(loss <= most, loss / OPTIMISM, chance + (loss - most) / OPTIMISM)
+
+
+def further_parameters(family: Family[R, S, E], state: S) -> int:
+    """Count the parameters of a further component."""
+    return family.n_parameters(state.add(state.keep(np.array([0])), 0.5)) - family.n_parameters(
+        state
+    )
 
 
 def fit_pairs(
