@@ -21,7 +21,7 @@ from implicitmoments.search import (
     search_moves,
     split_gains,
 )
-from implicitmoments.search.trials import fit_pairs
+from implicitmoments.search.splits import fit_pairs, gain_needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +197,16 @@ def test_a_split_gains_at_least_what_it_predicts(rows):
     reached = run_em(FAMILY, rows, state.split(best, parts), SEARCH)
     np.testing.assert_allclose(np.sort(reached.state.means), MEANS, atol=0.5)
     assert 5 < gain <= reached.level * sums.total - sums.log_likelihood + 1e-6
+
+
+def test_a_gain_by_chance_makes_up_for_no_loss():
+    chance = 100.0
+    losses = np.array([40.0, 120.0, 1_000.0, 5_000.0])
+    needed = gain_needed(losses, chance)
+    np.testing.assert_allclose(needed[:2], losses[:2] / 4)  # chance may make up for these
+    assert np.all(needed[2:] > losses[2:] / 4)
+    assert np.all(needed[2:] > chance)  # and what is beyond it may grow fourfold
+    assert needed[3] - needed[2] == pytest.approx(1_000.0)
 
 
 def test_an_insertion_finds_a_light_component(rows, spoilt):

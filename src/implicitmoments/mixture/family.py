@@ -20,7 +20,6 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.mixture import pair_trials
 from implicitmoments.mixture.candidates import missing_components, split_starts
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
@@ -29,8 +28,8 @@ from implicitmoments.mixture.gaussians import (
     pairs,
     precisions_of,
 )
+from implicitmoments.mixture.pair_trials import fit_pairs
 from implicitmoments.rows import Block, Rows, Sums
-from implicitmoments.search import trials
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
     FIRST,
@@ -303,28 +302,21 @@ class GaussianFamily:
             covariances = np.repeat(self._covariances(shared, before.d), size, axis=0)
         return Gaussians(weights, means, covariances, before.freedom)
 
-    def rest_bound(self, rest: Floats, tried: Gaussians, size: int) -> Floats:
+    def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
         """Return the expected log-likelihood of the rest, up to a constant, for each trial."""
-        shared = tried.covariances[::size]
+        shared = trials.covariances[::size]
         if rest.shape[-1] == 0:
             return np.zeros(len(shared))
         precisions, log_dets = precisions_of(shared)
-        inside = self.kind.covariances(np.atleast_2d(rest)[:, 1:], tried.d)
+        inside = self.kind.covariances(np.atleast_2d(rest)[:, 1:], trials.d)
         inside = np.sum((precisions * inside).reshape(len(shared), -1), axis=1)
         return np.asarray(-0.5 * rest[..., 0] * log_dets - 0.5 * inside)
 
     def fit_pairs(
-        self,
-        parts: Sequence[Rows],
-        alone: Gaussians,
-        pairs: Gaussians,
-        rest: Floats,
-        steps: int,
+        self, parts: Sequence[Rows], alone: Gaussians, pairs: Gaussians, rest: Floats, steps: int
     ) -> tuple[Gaussians, Floats]:
         """Run EM of trials of two parts of components, each component on rows of its own."""
-        held = all(isinstance(part.block["x"], np.ndarray) for part in parts)
-        how = pair_trials if held and pairs.gaussian else trials
-        return how.fit_pairs(self, parts, alone, pairs, rest, steps)
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
 
     def split_starts(
         self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator

@@ -12,12 +12,12 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, GaussianSums
 from implicitmoments.rows import DEFAULT_BUDGET, Rows
+from implicitmoments.search import splits
 from implicitmoments.search.em import concatenate
+from implicitmoments.search.trials import LARGEST_LOG
 
 if TYPE_CHECKING:
     from implicitmoments.mixture.family import GaussianFamily
-
-LARGEST_ODDS = 80.0  # of a logarithm: its exponential is finite in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class PairRows:
             np.asarray(kind.lift({"x": x - mean.astype(x.dtype)})["x"]).T
             for x, mean in zip(points, means, strict=True)
         ]
-        bounds = np.cumsum([0, *(len(x) for x in points)]).tolist()
+        bounds = np.cumsum([0, *(part.n for part in parts)]).tolist()
         counts = np.concatenate([part.counts for part in parts]).astype(points[0].dtype)
         return cls(lifted, bounds, counts)
 
@@ -82,7 +82,13 @@ def fit_pairs(
     rest: Floats,
     steps: int,
 ) -> tuple[Gaussians, Floats]:
-    """Run EM of pairs of parts, as ``fit_pairs`` of the family, on rows held in NumPy."""
+    """Run EM of pairs of parts, as ``fit_pairs`` of the family.
+
+    Many at once for Gaussians on rows held in NumPy.
+    """
+    held = all(isinstance(part.block["x"], np.ndarray) for part in parts)
+    if not (held and pairs.gaussian):
+        return splits.fit_pairs(family, parts, alone, pairs, rest, steps)
     size = pairs.k // len(parts)
     fitted, gains = [], []
     for first, last in _groups(parts, size):
@@ -122,12 +128,14 @@ def _fit_group(
     both = np.empty((k, every.shape[1]))
     for _ in range(steps):
         odds = rows.log_odds(kind.slopes(now).T)
-        np.exp(np.minimum(odds, LARGEST_ODDS, out=odds), out=odds)
+        np.exp(np.minimum(odds, LARGEST_LOG, out=odds), out=odds)
         odds += 1
         # shares of the second parts, the lighter ones; those of the first are what is left
         both[1::2] = rows.moments(np.divide(rows.counts, odds, out=odds))
         both[0::2] = within - both[1::2]
-        sums = GaussianSums(0.0, float(every[:, -1].sum()), both[:, -1], both[:, :d], both[:, d:-1])
+        sums = GaussianSums(
+            0.0, float(every[:, -1].sum()), both[:, -1], both[:, :d], both[:, d:-1]
+        )
         now = family.fit_trials(sums, now, 2, others)
     slopes = kind.slopes(now).T
     gains = rows.levels(rows.log_odds(slopes))

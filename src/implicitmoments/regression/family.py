@@ -24,7 +24,7 @@ from implicitmoments.regression.lines import (
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
-from implicitmoments.search.trials import fit_pairs
+from implicitmoments.search.splits import fit_pairs
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 # A line through as many rows as it has coefficients has no noise, and the likelihood no maximum

@@ -45,13 +45,13 @@ from implicitmoments.search.moves import (
     rank_moves,
     search_moves,
 )
+from implicitmoments.search.splits import split_gains
 from implicitmoments.search.trials import (
     Merges,
     Shares,
     insertion_gains,
     merge_losses,
     responsibilities,
-    split_gains,
 )
 
 __all__ = [

@@ -13,7 +13,8 @@ import numpy as np
 
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S, bic
 from implicitmoments.search.moves import GROW, Ranking, Searched, search_moves
-from implicitmoments.search.trials import OPTIMISM, total_rows
+from implicitmoments.search.splits import OPTIMISM
+from implicitmoments.search.trials import total_rows
 
 C = TypeVar("C")  # a candidate, and what fitting makes of it
 F = TypeVar("F")

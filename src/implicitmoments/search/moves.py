@@ -24,14 +24,8 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
-from implicitmoments.search.trials import (
-    OPTIMISM,
-    Merges,
-    Shares,
-    further_parameters,
-    gain_needed,
-    total_rows,
-)
+from implicitmoments.search.splits import further_parameters, gain_needed, split_gains
+from implicitmoments.search.trials import Merges, Shares, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
@@ -211,9 +205,7 @@ def rank_moves(
         cheapest = merges.cheapest_after_split(np.arange(state.k))
         enough = np.minimum(enough, gain_needed(cheapest, chance))
     new = np.array([i for i in range(state.k) if i not in known], dtype=np.int64)
-    known |= trials.split_gains(
-        family, rows, state, found, pool, new, rng, local, worth=enough[new]
-    )
+    known |= split_gains(family, rows, state, found, pool, new, rng, local, worth=enough[new])
     splits = [known[i] for i in range(state.k)]
     candidates = state.take(np.zeros(0, dtype=np.int64))
     overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k

@@ -12,6 +12,7 @@ from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
 from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
 from implicitmoments.search.moves import GROW, Ranking
+from implicitmoments.search.splits import OPTIMISM
 
 # Least fall of the Bayesian information criterion that is said. Of Gaussian noise Student's law
 # gains half a χ² of one degree of freedom, 2 + log n with a probability of 0.8 % at n = 50.
@@ -136,4 +137,4 @@ def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | Non
     merges = trials.merge_losses(law, rows, state, found, sums)
     less = merges.apply(state)
     saved = law.n_parameters(state) - law.n_parameters(less)
-    return None if bic(float(merges.losses[0]) / trials.OPTIMISM, saved, total) < 0 else less
+    return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less
