@@ -17,7 +17,7 @@ import sklearn
 from silence.activations import activations
 from silence.advice import advice
 from silence.choice import choice
-from silence.coverage import coverage
+from silence.coverage import coverage, coverage_of_mixtures
 from silence.degenerate import degenerate
 from silence.discrete import discrete
 from silence.extra import extra
@@ -32,6 +32,7 @@ KINDS: dict[str, Callable[[Run], None]] = {
     "advice": advice,
     "choice": choice,
     "coverage": coverage,
+    "coverage_of_mixtures": coverage_of_mixtures,
     "degenerate": degenerate,
     "discrete": discrete,
     "extra": extra,

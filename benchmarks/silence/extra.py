@@ -107,20 +107,20 @@ def rates(run: Run) -> Iterator[list[object]]:
     """Yield the row of each setting."""
     settings = [(kind, False) for kind in (*TYPES, "regressions")]
     settings += [("tied_spherical", True), ("full", True)]
-    for kind, near in settings:
-        found = {
-            more: run.map(fit, [(kind, near, seed, more) for seed in run.seeds])
-            for more in (1, 0, -1)
-        }
-        few = found[-1]
+    asked = [
+        [run.map(fit, [(*setting, seed, more) for seed in run.seeds]) for more in (1, 0, -1)]
+        for setting in settings
+    ]
+    for (kind, near), fits in zip(settings, asked, strict=True):
+        many, right, few = map(list, fits)
         if kind == "regressions":  # one line has none to miss
             several = [draw_lines(seed)[-1] > 1 for seed in run.seeds]
             few = [each for each, kept in zip(few, several, strict=True) if kept]
-        alarms = [codes for _, codes in found[0] if codes]
+        alarms = [codes for _, codes in right if codes]
         noted = sum(bool(codes & MISSING) for _, codes in few)
         name = f"{kind}, overlap" if near else kind
         which = ", ".join(sorted(set().union(*alarms))) or "-"
-        named = sum(right for right, _ in found[1])
+        named = sum(rightly for rightly, _ in many)
         yield [name, named, len(alarms), which, f"{noted} of {len(few)}", len(run.seeds)]
 
 
