@@ -26,7 +26,6 @@ SHARED = 0.3
 FEW_ROWS = 20  # of a component: so few may be in the tail of another by chance
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
-CONSTANT = 1e-14  # of the largest value of a column: one with smaller deviations is constant
 PROBED = 20_000  # rows in which columns are compared
 ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
 
@@ -180,7 +179,7 @@ def _notes_on_start(fit: Evidence) -> Notes:
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
-    """Return notes on constant columns, and on one that is a linear function of another.
+    """Return a note on a column that is a linear function of another.
 
     About the means of the components: far groups lie on a line whatever their columns are.
     """
@@ -191,12 +190,7 @@ def _notes_on_columns(fit: Evidence) -> Notes:
     apart = z - means[np.argmin(np.sum(means**2, axis=1) - 2 * z @ means.T, axis=1)]
     covariance = (apart * counts[:, None]).T @ apart / counts.sum()
     scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    spread = np.sqrt(counts @ (z - counts @ z / counts.sum()) ** 2 / counts.sum())
-    constant = np.flatnonzero(spread <= CONSTANT)
     notes = Notes()
-    if len(constant) and len(constant) < len(scale):
-        columns = [fit.columns[j] for j in constant]
-        notes.append(Note("columns_constant", {"columns": columns}))
     code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
     scale[scale == 0] = np.inf  # also of columns that have one value in each component
     alike = np.abs(np.triu(covariance / np.outer(scale, scale), 1)) > CORRELATED

@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, machine_epsilon, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Floats
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.search import Fitted
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
 TIED, ROUNDING = 0.5, 1e-6
-FLAT = 1e-13  # of the values of a column: deviations that are rounding
-FEW = 100  # rows in which constant columns are looked for before all rows are
-PROBED = 20_000  # rows of which medians are taken
-ROUNDINGS = 8  # epsilons of a value: smaller differences are rounding
+FLAT = 1e-13  # of the values of a column of a sample: deviations that are rounding
 BINDING = 1.01  # times the least variance: so near, it is that
 LEAST = 1e-20  # variance, relative to that of a column: with less, squares lose all their digits
 
@@ -109,7 +106,7 @@ def make_view(
     if kind.shape == "spherical":
         variances = np.full(len(center), variances.mean())
         flat = np.full(len(center), flat.all())
-    # a constant column keeps its unit: the least variance is all that it has
+    # a column that varies in other rows alone keeps its unit
     scale = np.sqrt(np.where(flat, 1.0, variances))
     least = (rounding_steps(x, counts, scale) / scale) ** 2 / (2 * math.pi)
     relative = np.ones(len(center))
@@ -145,30 +142,6 @@ def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
             gaps = gaps[gaps > ROUNDING * scale[j]]
             found[j] = np.quantile(gaps, 0.1) if len(gaps) else 0.0
     return found
-
-
-def constant_columns(rows: Rows) -> Floats | None:
-    """Return the values of columns that are the same in all rows, (d,), NaN in others.
-
-    None where no column is constant, or all are.
-    """
-    center = np.median(np.asarray(rows.sample(PROBED, 0).points, dtype=np.float64), axis=0)
-
-    def count(block: Block) -> Sums:
-        x = block["x"]
-        xp = namespace_of(x)
-        moved = xp.abs(x - move_like(center, x))
-        return {"differ": xp.sum(xp.astype(moved > move_like(size, x), xp.int64), axis=0)}
-
-    size = ROUNDINGS * machine_epsilon(rows.first["x"]) * np.abs(center)
-    # most columns vary among a few rows already
-    some = {"differ": count(rows.sample(FEW, 0).block)["differ"]}
-    if np.all(to_numpy(some["differ"]) > 0):
-        return None
-    varies = (
-        to_numpy(rows.fold(count, width=2 * len(center), what="constant columns")["differ"]) > 0
-    )
-    return None if varies.all() or not varies.any() else np.where(varies, np.nan, center)
 
 
 def check_distinct(sample: Rows, k: int | None) -> None:

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 
 from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
+from implicitmoments.rows.constants import cells_off, precision_of
 from implicitmoments.rows.draws import draw_numbers
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
@@ -45,7 +46,6 @@ LINK = 1.2  # largest distance of rows of one component, over the typical distan
 MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
 PROBED = 100_000  # rows that the limit is estimated from: its quantiles are then known to 1 %
 CENTERED = 20_000  # rows that the centre and the unit of length are estimated from
-RESOLUTION = 1e-9  # of lengths, relative to the centre: below it points are one point
 COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
 
 
@@ -53,17 +53,20 @@ def standardise_rows(rows: Rows) -> Rows:
     """Centre and scale rows by medians, which a few outliers do not move.
 
     The unit is the root of the median squared distance from the centre over the number of
-    features; the standard deviation where half the rows are one point.
+    features; the standard deviation where half the rows are one point. Columns that are constant
+    but for rounding do not count.
     """
     probe = rows.as_given().sample(CENTERED, 0).points.astype(np.float64)
     refuse_large("X", found=float(np.median(np.abs(probe).max(axis=1))) > LARGEST_NUMBER)
     # a centre that the precision of the rows can represent
     center = to_numpy(move_like(np.median(probe, axis=0), rows.like)).astype(np.float64)
-    size, spread = float(np.abs(center).max()), probe - center
+    spread = probe - center
+    off = cells_off(center, precision_of(rows.first["x"]), probe)
+    spread[:, ~np.any(off, axis=0)] = 0.0
     lengths = np.abs(spread).max(axis=1)
     unit = float(np.median(lengths)) or float(lengths.max())
-    scale = max(size, 1.0)
-    if unit > max(RESOLUTION * size, np.finfo(np.float64).tiny):
+    scale = max(float(np.abs(center).max()), 1.0)
+    if unit > np.finfo(np.float64).tiny:
         with np.errstate(over="ignore"):  # outliers do not move the median
             squares = np.mean((spread / unit) ** 2, axis=1)
         scale = unit * float(np.sqrt(float(np.median(squares)) or float(np.mean(squares))))

@@ -62,6 +62,9 @@ class Rows(MappedRows):
         Map rows in double precision even if the source has single precision.
     transform : callable or None
         A function of a block as mapped that returns one with as many rows; it comes last.
+    constants : array of shape (n_features,) or None
+        Values of columns that points do not have, since they are the same in all rows; NaN for
+        the d columns that they have. None where they have all.
     rows_per_block : int or None
         Rows read at a time; None to choose it by ``budget``.
     budget : MemoryBudget
@@ -351,7 +354,7 @@ class Rows(MappedRows):
     def held(self) -> bool:
         """Whether all rows are kept, and in memory as a pass measures them."""
         changes = (self.center, self.linear, self.labels, self.weights, self.transform)
-        if self.keep or self.wide or any(change is not None for change in changes):
+        if self.keep or self.wide or any(each is not None for each in (self.constants, *changes)):
             return False
         if not isinstance(self.source, ArraySource):
             return False
