@@ -192,7 +192,7 @@ NOTES: dict[str, str] = {
     "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
     "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
     "`n_components='auto'`",
-    "local_optimum": "components overlap or have few rows, no moments confirm them, and the fit "
+    "local_optimum": "components overlap or have few rows, and no moments confirm them: the fit "
     "may be one of several local optima; compare `lower_bound_` for a few values of "
     "`random_state`",
     "moments_unresolved": "the moments alone resolve {resolved} of {k} components: those that EM "
