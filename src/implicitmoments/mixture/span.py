@@ -62,12 +62,12 @@ class Span:
         basis = np.linalg.svd(apart, full_matrices=False)[2][: k - 1].T
         off = np.eye(d) - basis @ basis.T
         within = off @ (self.covariance - apart.T @ apart) @ off
-        values, vectors = largest(within, min(k, d - k + 1))
+        values, vectors = largest_eigenpairs(within, min(k, d - k + 1))
         noise = float(np.trace(within)) / (d - k + 1) * (1 + math.sqrt(d / n)) ** 2
         return replace(self, basis=np.column_stack([basis, vectors[:, values > noise]]))
 
 
-def largest(matrix: Floats, p: int) -> tuple[Floats, Floats]:
+def largest_eigenpairs(matrix: Floats, p: int) -> tuple[Floats, Floats]:
     """Return the p largest eigenvalues of a symmetric matrix, and eigenvectors (d, p)."""
     d = len(matrix)
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=[d - p, d - 1])
@@ -76,4 +76,4 @@ def largest(matrix: Floats, p: int) -> tuple[Floats, Floats]:
 
 def principal_span(covariance: Floats, k: int) -> Span:
     """Return the span of the k - 1 directions of the largest variances."""
-    return Span(largest(covariance, k - 1)[1], covariance)
+    return Span(largest_eigenpairs(covariance, k - 1)[1], covariance)

@@ -178,12 +178,17 @@ def named_starts(
     options: Options,
     rng: np.random.Generator,
 ) -> tuple[list[tuple[str, Gaussians]], Decoded]:
-    """Return starts by name, the moments first, and what was decoded."""
+    """Return starts by name, the moments first, and what was decoded.
+
+    No other start competes with moments that resolve all components.
+    """
     family, starts, decoded = view.family, list[tuple[str, Gaussians]](), Decoded()
     if "moments" in which and family.kind.name not in ("diag", "full"):
         rows = view.rows(everything)
         state, decoded = decoded_state(rows, sample, family, k, options.order, rng)
         starts += [] if state is None else [("moments", state)]
+        if decoded.clear and starts and options.n_moves:  # which are tried from there
+            return starts, decoded
     return [*starts, *starts_of(sample, family, k, which, rng)], decoded
 
 
