@@ -237,10 +237,10 @@ def test_a_crossing_has_what_either_fit_has_found(rows, spoilt, truth):
 def test_populations_that_end_apart_say_so(rows, truth):
     """One start that is good, and others from which EM finds nothing."""
     rng, wrong = np.random.default_rng(0), line([0.25] * 4, [0.0, 0.0, 0.0, 0.0])
-    found = cross_populations(FAMILY, rows, [truth.state], lambda: wrong, 4, rng)
-    assert found.apart > 100
+    found = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    assert found.apart > 100  # the second population knows nothing of the starts of the first
     np.testing.assert_allclose(np.sort(found.state.means), MEANS, atol=0.5)
-    agreed = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    agreed = cross_populations(FAMILY, rows, [truth.state], lambda: truth.state, 4, rng)
     assert agreed.apart < 0.1
 
 
