@@ -22,6 +22,7 @@ from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.validation import check_flag, check_whole
 
 LEVEL = "mean log-likelihood per row"
+FREEDOM = "degrees of freedom of the noise"
 # fitted attributes and statistics that have one name in all estimators
 FOUND = {
     "n_components_": "components",
@@ -30,7 +31,7 @@ FOUND = {
     "order_": "order of the test",
     "variance_": "variance",
     "noise_": "noise (scale)",
-    "degrees_of_freedom_": "degrees of freedom of the noise",
+    "degrees_of_freedom_": FREEDOM,
     "weights_": "weights",
     "lower_bound_": LEVEL,
     "acceptance_rate_": "acceptance rate",
@@ -215,6 +216,8 @@ class FittedEstimator:
         found = {
             words: getattr(self, name) for name, words in FOUND.items() if hasattr(self, name)
         }
+        if np.isinf(found.get(FREEDOM, 0.0)):  # of Gaussian noise
+            del found[FREEDOM]
         return found | {
             words: self.stats_[name] for name, words in MEASURED.items() if name in self.stats_
         }

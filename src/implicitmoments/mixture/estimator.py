@@ -20,12 +20,7 @@ from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, n
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import GaussianFit, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
-from implicitmoments.mixture.incremental import (
-    Stream,
-    begin_stream,
-    continue_stream,
-    in_one_unit,
-)
+from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream
 from implicitmoments.mixture.standard_errors import (
     MixtureErrors,
     ScoredGaussians,
@@ -99,10 +94,10 @@ class MixtureEstimator(MixtureSummary):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            How often each row counts, in the same unit in every call.
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call. Sources bring their own.
 
         Returns
         -------
@@ -120,8 +115,8 @@ class MixtureEstimator(MixtureSummary):
         self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
         said = {id(note): note for note in self.notes_} if begun else {}
-        with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
-            rows = in_one_unit(Rows.of(given), sample_weight)
+        opened = open_rows(self, X, None, sample_weight, reset=not begun, as_counts=True)
+        with opened as (rows, _):
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:

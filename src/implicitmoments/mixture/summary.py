@@ -287,8 +287,8 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         covariances, constants = None, self._constant_values
         if self._type.shape != "spherical":
             covariances = restore_matrices(mixture.expanded().covariances, constants)
-        means = as_floats(self.means_)
-        return Means(mixture.weights, means, variances, np.asarray(labels), covariances)
+        found = (mixture.weights, as_floats(self.means_), variances, np.asarray(labels))
+        return Means(*found, covariances, self._freedom())
 
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])

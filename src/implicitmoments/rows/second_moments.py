@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ class SecondMoments:
         """The mean of the products about zero, (d, d)."""
         second: Floats = self.covariance + np.outer(self.mean, self.mean)
         return second
+
+    @property
+    def points(self) -> SecondMoments:
+        """Those of the points, where the last column is that of the labels."""
+        return replace(self, mean=self.mean[:-1], covariance=self.covariance[:-1, :-1])
 
 
 def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
