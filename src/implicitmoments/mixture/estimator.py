@@ -34,7 +34,7 @@ from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weight
 from implicitmoments.rows.constants import are_constant, find_constants, restore_columns
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import Outliers, leave_out_outliers, standardise_rows
+from implicitmoments.rows.outliers import Outliers, leave_out_outliers
 from implicitmoments.rows.view import LARGEST_SINGLE
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em, unknown_errors
 from implicitmoments.validation import (
@@ -359,7 +359,7 @@ class MixtureEstimator(MixtureSummary):
         """
         k = 1 if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in SPHERICAL
-        found = leave_out_outliers(standardise_rows(rows), k, drop=self._drops_outliers())
+        found = leave_out_outliers(rows, k, drop=self._drops_outliers())
         check_squares("X", found.rows.census.squares or 0.0)
         long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
         rows = replace(found.rows.as_given(), wide=long or not spherical)

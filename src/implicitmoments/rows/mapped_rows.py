@@ -79,9 +79,10 @@ class Census:
 
     kept: int  # rows that are kept and have a positive weight
     total: float  # the sum of their weights
-    # the weighted sum of their squared lengths as mapped, where it is known
+    # The weighted sum of their squared distances from the medians, and the largest of these, where
+    # outliers were looked for; every column in units of its spread.
     squares: float | None = None
-    longest: float | None = None  # the largest of their squared lengths, where it is known
+    longest: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
