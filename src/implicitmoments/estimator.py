@@ -203,6 +203,11 @@ class FittedEstimator:
         check_is_fitted(self)
         return as_seed(self.random_state if random_state is None else random_state)
 
+    @property
+    def _constant_values(self) -> Floats | None:
+        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
+        return getattr(self, "_constants", None)
+
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""
         raise NotImplementedError

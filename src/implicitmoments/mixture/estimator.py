@@ -27,7 +27,7 @@ from implicitmoments.mixture.standard_errors import (
     standard_errors,
 )
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import MixtureSummary
+from implicitmoments.mixture.summary import MixtureSummary, constant_notes
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of
@@ -275,10 +275,7 @@ class MixtureEstimator(MixtureSummary):
                 n_moves,
             )
         )
-        if self._constant_values is not None:
-            left_out = np.flatnonzero(~np.isnan(self._constant_values))
-            columns = [column_names(self)[j] for j in left_out]
-            self.notes_.append(Note("columns_left_out", {"columns": columns}))
+        self.notes_ += constant_notes(self, self._constant_values)
         self._note_convergence()
 
     def _note_convergence(self) -> None:

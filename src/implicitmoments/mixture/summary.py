@@ -29,7 +29,7 @@ from implicitmoments.mixture.gaussians import (
     log_densities,
     log_joint,
 )
-from implicitmoments.notes import Note
+from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
 from implicitmoments.rows.constants import (
@@ -154,11 +154,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         return Gaussians(weights / weights.sum(), means, self._covariances(), freedom)
 
     @property
-    def _constant_values(self) -> Floats | None:
-        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
-        return getattr(self, "_constants", None)
-
-    @property
     def _varying(self) -> Integers:
         """Columns that the fit did not leave out."""
         if self._constant_values is None:
@@ -249,7 +244,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         function = partial(_evaluate, mixture, asked, density)
         if constants is not None:
             epsilon = precision_of(self.means_)
-            function = partial(_evaluate_varying, function, constants, epsilon, density)
+            function = partial(evaluate_varying, function, constants, epsilon, density)
         return RowFunction(function, width=width)
 
     def _evidence(self) -> list[Fact]:
@@ -309,7 +304,7 @@ def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     return xp.log(xp.max(_shares(x, mixture), axis=1))
 
 
-def _evaluate_varying(
+def evaluate_varying(
     function: Callable[[Array], Array], constants: Floats, epsilon: float, density: bool, x: Array
 ) -> Array:
     """Evaluate a function of the columns that vary; a row off the constants has density 0.
@@ -361,6 +356,14 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
         return []
     ratio = weakest / floor if floor > 0 else math.inf
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
+
+
+def constant_notes(model: Any, constants: Floats | None) -> Notes:
+    """Return a note on columns of a model that its fit left out, if there are any."""
+    if constants is None:
+        return Notes()
+    columns = [column_names(model)[j] for j in np.flatnonzero(~np.isnan(constants))]
+    return Notes([Note("columns_left_out", {"columns": columns})])
 
 
 def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:

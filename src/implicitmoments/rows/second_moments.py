@@ -20,6 +20,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError, Note
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
@@ -78,8 +79,11 @@ def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     return SecondMoments(int(sums["n"]), total, mean + about, covariance)
 
 
-def factor_covariance(covariance: Array, d: int) -> Floats:
-    """Return the Cholesky factor of a known covariance (d, d) of the components."""
+def factor_covariance(covariance: Array, d: int, columns: Integers | None = None) -> Floats:
+    """Return the Cholesky factor of a known covariance (d, d) of the components.
+
+    Of some columns, where they are given.
+    """
     given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
     if given.shape != (d, d):
         raise InputError(
@@ -89,6 +93,8 @@ def factor_covariance(covariance: Array, d: int) -> Floats:
             shape=given.shape,
             d=d,
         )
+    if columns is not None:
+        given = given[columns][:, columns]
     try:
         if not np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
             raise np.linalg.LinAlgError
