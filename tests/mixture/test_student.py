@@ -6,7 +6,7 @@ from scipy.stats import f as fisher
 from scipy.stats import kstest, multivariate_t
 
 import implicitmoments as im
-from implicitmoments.estimator import FREEDOM, findings_of
+from implicitmoments.description.base import FREEDOM, findings_of
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
