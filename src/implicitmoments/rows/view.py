@@ -171,9 +171,9 @@ class Rows(MappedRows):
         rows: range | None = None,
         *,
         width: int = 1,
-        parts: int = 1,
         what: str = "",
         keyed: bool = False,
+        parts: int = 1,
         seed: int = 0,
         after: After | None = None,
     ) -> Sums:
@@ -203,9 +203,7 @@ class Rows(MappedRows):
             The sums.
         """
         whole = partial(_measure_whole, self.without_source, measure, keyed)
-        return self._fold(
-            whole, rows, width=width, parts=parts, what=what, seed=seed, after=after
-        )
+        return self._fold(whole, rows, width=width, parts=parts, what=what, seed=seed, after=after)
 
     def _fold(
         self,
