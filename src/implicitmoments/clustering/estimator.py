@@ -20,7 +20,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Floats, move_like, to_numpy
+from implicitmoments.arrays import move_like, to_numpy
 from implicitmoments.clustering.bayes_rule import BayesRule, measure_clusters, refine, settle
 from implicitmoments.clustering.diagnostics import (
     GIVEN,
@@ -31,6 +31,7 @@ from implicitmoments.clustering.diagnostics import (
 )
 from implicitmoments.clustering.pairwise_test import FEWEST, hold_coordinates
 from implicitmoments.clustering.recursion import PairTestOptions, find_means, largest_variance
+from implicitmoments.description import SphericalMixtureClustererDescription
 from implicitmoments.estimator import Fact
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.far_groups import fit_by_scale
@@ -64,6 +65,7 @@ NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of th
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureClusterer(
+    SphericalMixtureClustererDescription,
     MeansSummary,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -170,12 +172,8 @@ class SphericalMixtureClusterer(
     ((4,), True)
     """
 
-    kind = "clusters"
     fewest_rows = 2
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
-    component = "cluster"
-    results = ("n_components_", "weights_", "means_", "variance_", "order_")
-    saved: ClassVar[Mapping[str, Any]] = {"weights_": Floats, "means_": Floats, "variance_": float}
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "

@@ -29,7 +29,7 @@ from implicitmoments.density.minimum_distance import (
     held_out_excess,
 )
 from implicitmoments.density.norm_band import NormBand
-from implicitmoments.estimator import Table, as_floats, column_names
+from implicitmoments.description import SphericalMixtureDensityDescription, as_floats
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import (
     SphericalSpan,
@@ -89,7 +89,7 @@ def _lengths(coordinates: Array) -> Array:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixtureDensity(ExpandedDensity):
+class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -190,8 +190,6 @@ class SphericalMixtureDensity(ExpandedDensity):
     (100, 5)
     """
 
-    kind = "density"
-    results = ("variance_", "center_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {
         "hypothesis_": ClippedDensity,
         "_near": NotRequired[Near | None],
@@ -200,7 +198,6 @@ class SphericalMixtureDensity(ExpandedDensity):
         Expansion: Constant | JointExpansion | OrderByOrder,
         Reference: SphericalSpan | WhitenedSpan,
     }
-    points = ("center_",)
     captions: ClassVar[Mapping[str, str]] = {
         **ExpandedDensity.captions,
         "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
@@ -295,14 +292,6 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a spherical mixture"
-
-    def _parameter_tables(self) -> list[Table]:
-        center = as_floats(self.center_).tolist()
-        rows = [[*pair] for pair in zip(column_names(self), center, strict=True)]
-        center_table = Table("Centre of the Gaussian", ["column", "value"], rows)
-        if np.ndim(self.variance_) == 0:
-            return [self._density_table("variance_"), center_table]
-        return [self._density_table(), center_table]
 
     def _component_view(self, rows: RowSample) -> Densities:
         basis = self.hypothesis_.span.basis

@@ -178,7 +178,9 @@ def _notes_on_start(fit: Evidence) -> Notes:
         return Notes([Note("search_exhausted", {"n_moves": fit.n_moves})])
     if resolved >= k or fit.better is not None:
         return Notes()
-    if stats["start"] != "moments" and (fit.within.overlapping or smallest < fewest):
+    # where components overlap, moves that helped show that EM has several optima
+    several = fit.within.overlapping and stats["n_moves"] > 0
+    if stats["start"] != "moments" and (several or smallest < fewest):
         return Notes([Note("local_optimum")])
     if "resolved" in stats:
         values = {"resolved": resolved, "k": k, "start": stats["start"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,7 +20,8 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.description import MeansDescription, SphericalDescription, as_floats
+from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
 from implicitmoments.mixture.gaussians import (
@@ -67,34 +68,8 @@ OVERLAP = " Components that overlap here may be separated along other directions
 Asked = Callable[[Array, Gaussians], Array]
 
 
-class MeansSummary(Predictions, FittedEstimator):
+class MeansSummary(Predictions, SphericalDescription, FittedEstimator):
     """A model with means, weights and variances."""
-
-    vectors = "means_"
-    results: ClassVar[tuple[str, ...]] = ("n_components_", "weights_", "means_", "variance_")
-    saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "variance_": float | Floats,
-    }
-    points = ("means_",)
-
-    weights_: Any
-    means_: Any
-    variance_: Any
-
-    @property
-    def n_components_(self) -> int:
-        """The number of components."""
-        return int(self.means_.shape[0])
-
-    def _variances(self) -> Floats:
-        return np.broadcast_to(as_floats(self.variance_), self._k())
-
-    def _parameter_tables(self) -> list[Table]:
-        columns = [self.component, "weight", "variance", *column_names(self)]
-        parts = (self.weights_, self._variances(), self.means_)
-        return [Table(f"{self.component.capitalize()}s", columns, numbered_rows(*parts))]
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = to_numpy(self.predict(rows.given))
@@ -103,7 +78,9 @@ class MeansSummary(Predictions, FittedEstimator):
         )
 
 
-class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin, BaseEstimator):
+class MixtureSummary(
+    Predictions, MeansDescription, FittedEstimator, DensityCriteria, DensityMixin, BaseEstimator
+):
     """Answers of a mixture of Gaussians, and its data for the report and the pictures.
 
     Methods return arrays in the library of the rows that are given, on their device.
@@ -115,8 +92,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         "densities": "score_samples",
         "samples": "sample",
     }
-    vectors = "means_"
-    points = ("means_", "mean_errors_")
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
@@ -126,14 +101,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
         "right, both have the same distribution.",
     }
-
-    weights_: Any
-    means_: Any
-
-    @property
-    def n_components_(self) -> int:
-        """The number of components."""
-        return int(self.means_.shape[0])
 
     @property
     def _type(self) -> CovarianceType:
@@ -361,18 +328,3 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
         return []
     ratio = weakest / floor if floor > 0 else math.inf
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
-
-
-def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:
-    """Return a table of standard errors; none where they were not asked for."""
-    errors: list[Any] = [getattr(model, name, None) for name in names]  # files of before
-    if any(part is None for part in errors):
-        return []
-    parts = (np.broadcast_to(as_floats(e), model._k()) if np.ndim(e) == 0 else e for e in errors)
-    return [Table("Standard errors", columns, numbered_rows(*parts))]
-
-
-def numbered_rows(*parts: Any) -> list[list[Any]]:
-    """Return rows of a table: the number of a component and its parameters."""
-    table = np.column_stack([as_floats(part) for part in parts])
-    return [[i, *(float(value) for value in row)] for i, row in enumerate(table)]

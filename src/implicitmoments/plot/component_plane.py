@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from implicitmoments.arrays import Floats
-from implicitmoments.estimator import counted
+from implicitmoments.description import counted
 from implicitmoments.picture_data import (
     Densities,
     Directions,
