@@ -171,7 +171,7 @@ def named_starts(
 ) -> tuple[list[tuple[str, Gaussians]], Decoded]:
     """Return starts by name, the moments first, and what was decoded.
 
-    Where the moments resolve all components, merges compete only if moves are worth a try.
+    Where the moments resolve all components, merges compete only where moves fail.
     """
     family, starts, decoded = view.family, list[tuple[str, Gaussians]](), Decoded()
     if "moments" in which and family.kind.name not in ("diag", "full"):
