@@ -60,6 +60,8 @@ class GaussianFamily:
     known: Floats | float | None = None
     # Components have multivariate t distributions, whose degrees of freedom are shared.
     student: bool = False
+    # Columns for which parameters are counted, where rows are coordinates on a span of them.
+    columns: int | None = None
 
     @property
     def free(self) -> bool:
@@ -233,8 +235,9 @@ class GaussianFamily:
 
     def n_parameters(self, state: Gaussians) -> int:
         """Count the free parameters."""
-        n = state.k * (state.d + 1) - 1 + self.student
-        return n + self._n_estimated(state) * self.kind.n_numbers(state.d)
+        d = self.columns or state.d
+        n = state.k * (d + 1) - 1 + self.student
+        return n + self._n_estimated(state) * self.kind.n_numbers(d)
 
     def log_joint(self, rows: Rows, state: Gaussians) -> Array:
         """Return log weight plus log density, (n, k)."""
