@@ -26,6 +26,7 @@ from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
     GaussianSums,
+    indefinite,
     pairs,
     precisions_of,
 )
@@ -150,15 +151,14 @@ class GaussianFamily:
         if covariances.ndim == 2:
             return np.maximum(covariances, self.least)
         least = np.broadcast_to(np.asarray(self.least, dtype=float), covariances.shape[-1:])
-        try:  # a tenth of the time of eigenvalues
-            np.linalg.cholesky(covariances - np.diag(least))
-        except np.linalg.LinAlgError:
+        low = np.any(np.diagonal(covariances, axis1=1, axis2=2) < least, axis=1)
+        low[~low] = indefinite(covariances[~low] - np.diag(least))
+        if low.any():
             roots = np.sqrt(np.outer(least, least))
-            values, vectors = np.linalg.eigh(covariances / roots)
+            values, vectors = np.linalg.eigh(covariances[low] / roots)
             raised = vectors * np.maximum(values, 1.0)[:, None, :]
-            low = values[:, 0] < 1
             covariances = covariances.copy()
-            covariances[low] = (raised @ vectors.transpose(0, 2, 1) * roots)[low]
+            covariances[low] = raised @ vectors.transpose(0, 2, 1) * roots
         return covariances
 
     def _separate(

@@ -271,14 +271,16 @@ def search_types(
 
 
 def second_starts(options: Options, found: Found) -> tuple[str, ...]:
-    """Return starts that compete where moves were worth a try: the first is then in doubt."""
+    """Return starts that compete where moves failed: the first is then in doubt."""
     if options.given is not None or len(options.types) > 1 or found.state.k == 1:
         return ()
     if options.k is None:
         return ("moments",) if options.starts == "decoded" else ()
-    if options.starts not in ("auto", "decoded") or not sum(s.tried for s in found.searched):
+    failed = sum(searched.tried - searched.accepted for searched in found.searched)
+    if options.starts not in ("auto", "decoded") or not failed:
         return ()
-    return tuple(name for name in ("moments", "k-means++") if name not in options.first)
+    first = set(options.first) - {"merge"} | set(found.levels)
+    return tuple(name for name in ("moments", "merge", "k-means++") if name not in first)
 
 
 def search_type(
