@@ -46,8 +46,10 @@ class Span:
         Directions orthogonal to the span have round noise.
         """
         d, p = self.basis.shape
-        off = np.trace(self.covariance) - np.sum(self.basis * (self.covariance @ self.basis))
-        outside = 0.5 * (d - p) * (1 + math.log(2 * math.pi * float(off) / (d - p)))
+        whole = float(np.trace(self.covariance))
+        off = whole - float(np.sum(self.basis * (self.covariance @ self.basis)))
+        off = max(off, float(np.finfo(np.float64).eps) * whole)  # rows may lie in the span
+        outside = 0.5 * (d - p) * (1 + math.log(2 * math.pi * off / (d - p)))
         return {name: level - view.log_unit - outside for name, level in levels.items()}
 
     def outside(self, found: Components | None, view: View) -> Components | None:
