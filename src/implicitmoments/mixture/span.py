@@ -20,6 +20,7 @@ import scipy.linalg
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.view import View
+from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 
 
@@ -45,9 +46,22 @@ class Span:
         Directions orthogonal to the span have round noise.
         """
         d, p = self.basis.shape
-        off = np.trace(self.covariance) - np.sum(self.basis * (self.covariance @ self.basis))
-        outside = 0.5 * (d - p) * (1 + math.log(2 * math.pi * float(off) / (d - p)))
+        whole = float(np.trace(self.covariance))
+        off = whole - float(np.sum(self.basis * (self.covariance @ self.basis)))
+        off = max(off, float(np.finfo(np.float64).eps) * whole)  # rows may lie in the span
+        outside = 0.5 * (d - p) * (1 + math.log(2 * math.pi * off / (d - p)))
         return {name: level - view.log_unit - outside for name, level in levels.items()}
+
+    def outside(self, found: Components | None, view: View) -> Components | None:
+        """Return components of coordinates in a view as those of all columns."""
+        if found is None:
+            return None
+        vectors, guesses = (
+            (view.center + view.scale * points) @ self.basis.T
+            for points in (found.vectors, found.guesses)
+        )
+        errors = found.errors * float(np.mean(view.scale))
+        return replace(found, vectors=vectors, guesses=guesses, errors=errors)
 
     def of_means(self, state: Gaussians, n: float) -> Span:
         r"""Return the span of the means of n rows, and of components that may be missing.
