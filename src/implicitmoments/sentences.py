@@ -44,7 +44,8 @@ NOTES: dict[str, str] = {
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
     "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
-    "lower by {gain:.0f}; try `noise_type='separate'`",
+    "lower by {gain:.0f}; try `noise_type='separate'`: with one for all, lines that overlap are "
+    "biased, and standard errors do not cover that",
     "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
     "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
     "values of `random_state`, and use more rows or fewer lines",

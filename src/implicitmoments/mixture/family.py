@@ -17,6 +17,7 @@ from implicitmoments.arrays import (
     linear_rows,
     move_like,
     namespace_of,
+    near_sums,
     softmax_rows,
     to_numpy,
 )
@@ -73,7 +74,7 @@ class GaussianFamily:
         if not self.free and state.shared and state.gaussian:
             return self._shared_e_step(rows, state)
         lifted = rows.lifted_by(self.kind.lift)
-        step = partial(_block_sums, self.kind.slopes(state), None, state)
+        step = partial(_block_sums, self.kind.slopes(state), np.zeros(state.k), state)
         found = lifted.fold(step, width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
         return _as_sums(found, state.d, level, total)
@@ -395,18 +396,18 @@ def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
     return rows, np.zeros(d), np.ones(d)
 
 
-def _block_sums(slopes: Floats, offsets: Floats | None, state: Gaussians, block: Block) -> Sums:
+def _block_sums(slopes: Floats, offsets: Floats, state: Gaussians, block: Block) -> Sums:
     """Return the sums of a block of rows, in which log densities of Gaussians are linear."""
     x, times = block["x"], block.get("counts")
     xp = namespace_of(x)
+    total = float(x.shape[0]) if times is None else float(xp.sum(times, dtype=xp.float64))
+    if state.gaussian and (near := near_sums(x, slopes, offsets, times)) is not None:
+        return {**near, "total": total}
     joint = linear_rows(x, move_like(slopes, x))
-    if offsets is not None:
-        joint += move_like(offsets, x)
+    joint += move_like(offsets, x)
     shares, densities = softmax_rows(state.in_law(joint))
-    total = float(x.shape[0])
     if times is not None:
         shares, densities = shares * times[:, None], densities * times
-        total = float(xp.sum(times, dtype=xp.float64))
     return {
         **_weighted_sums(slopes, state, x, shares),
         "counts": xp.sum(shares, axis=0, dtype=xp.float64),
