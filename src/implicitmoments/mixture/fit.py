@@ -185,7 +185,8 @@ def second_starts(options: Options, found: Found) -> tuple[str, ...]:
         return ("moments",) if options.starts == "decoded" else ()
     if options.starts not in ("auto", "decoded") or not sum(s.tried for s in found.searched):
         return ()
-    return tuple(name for name in ("moments", "k-means++") if name not in options.first)
+    first = set(options.first) - {"merge"} | set(found.levels)
+    return tuple(name for name in ("moments", "merge", "k-means++") if name not in first)
 
 
 def search_type(

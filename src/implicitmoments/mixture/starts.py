@@ -169,12 +169,17 @@ def named_starts(
     options: Options,
     rng: np.random.Generator,
 ) -> tuple[list[tuple[str, Gaussians]], Decoded]:
-    """Return starts by name, the moments first, and what was decoded."""
+    """Return starts by name, the moments first, and what was decoded.
+
+    Where the moments resolve all components, merges compete only if moves are worth a try.
+    """
     family, starts, decoded = view.family, list[tuple[str, Gaussians]](), Decoded()
     if "moments" in which and family.kind.name not in ("diag", "full"):
         rows = view.rows(everything)
         state, decoded = decoded_state(rows, sample, family, k, options.order, rng)
         starts += [] if state is None else [("moments", state)]
+        if starts and decoded.clear and options.n_moves:
+            which = tuple(name for name in which if name != "merge")
     return [*starts, *starts_of(sample, family, k, which, rng)], decoded
 
 
