@@ -11,6 +11,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     cross_sums,
+    exp_into,
     index_like,
     map_into,
     move_like,
@@ -19,7 +20,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.rows import DEFAULT_BUDGET
+from implicitmoments.rows import DEFAULT_BUDGET, blocks
 from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
@@ -121,25 +122,48 @@ def insertion_gains(
     budget : Budget
         Its ``steps``.
     """
-    trials = candidates
-    if trials.k == 0:
-        return np.zeros(0), trials
-    xp, gains = namespace_of(found.shares), np.zeros(trials.k)
-    for step in range(budget.steps + 1):
-        odds = family.log_joint(rows, trials) - found.log_density[:, None]
-        odds = xp.exp(xp.clip(odds, max=LARGEST_LOG))
-        total = odds + (1 - move_like(trials.weights, found.shares))
-        if step in (budget.steps // 3, budget.steps):
-            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
-        if step == budget.steps:
-            break
-        if step == budget.steps // 3:  # the rest of the steps on the best
-            kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
-            trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
-        sums = family.expect(rows, odds / total * found.counts[:, None], trials)
-        trials = family.fit_trials(sums, trials, 1, None)
+    if candidates.k == 0:
+        return np.zeros(0), candidates
+    first = budget.steps // 3
+    gains, trials = _climb(family, rows, found, candidates, first)
+    # the rest of the steps on the best
+    kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
+    gains, trials = _climb(family, rows, found, trials.take(kept), budget.steps - first)
     order = np.argsort(-gains, kind="stable")
     return gains[order], trials.take(order)
+
+
+def _climb(
+    family: Family[R, S, E], rows: R, found: Shares, candidates: S, steps: int
+) -> tuple[Floats, S]:
+    """Run EM of each candidate beside a mixture, in parts that bound the memory."""
+    size = max(1, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
+    places = [np.arange(part.start, part.stop) for part in blocks(range(candidates.k), size)]
+    climbed = [_climb_at_once(family, rows, found, candidates.take(at), steps) for at in places]
+    gains, trials = zip(*climbed, strict=True)
+    return np.concatenate(gains), trials[0].join(*trials[1:])
+
+
+def _climb_at_once(
+    family: Family[R, S, E], rows: R, found: Shares, trials: S, steps: int
+) -> tuple[Floats, S]:
+    for _ in range(steps):
+        odds, rest = _odds(family, rows, found, trials)
+        odds /= odds + rest
+        odds *= found.counts[:, None]
+        trials = family.fit_trials(family.expect(rows, odds, trials), trials, 1, None)
+        del odds  # before the next one is made
+    odds, rest = _odds(family, rows, found, trials)
+    odds += rest
+    return to_numpy(found.counts @ map_into("log", odds)).astype(np.float64), trials
+
+
+def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[Array, Array]:
+    """Return w φ / p of each row and trial (n, m), and the shares 1 - w of the mixture (m,)."""
+    odds = family.log_joint(rows, trials)
+    odds -= found.log_density[:, None]
+    odds = exp_into(odds, LARGEST_LOG)
+    return odds, 1 - move_like(trials.weights, odds)
 
 
 def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
@@ -169,7 +193,7 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
         last = min(first + step, len(pairs))
         odds = family.log_joint(rows, merged.take(np.arange(first, last)))
         odds -= found.log_density[:, None]
-        odds = map_into("exp", xp.clip(odds, max=LARGEST_LOG))
+        odds = exp_into(odds, LARGEST_LOG)
         i, j = pairs[first:last].T
         odds += xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
         losses.append(to_numpy(-counts @ map_into("log", odds)))
