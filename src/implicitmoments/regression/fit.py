@@ -57,7 +57,7 @@ N_MOVES = 8  # tried on a sample; the first is usually the right one
 # x coefficients², so that crossings take a few seconds at most; they are left out below the least.
 # Where there are more rows than a sample, peaks and moves find most lines, and crossings get less.
 PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 4, 2**26, 2**23
-N_GROWTHS = 2  # one in each of the two populations
+N_GROWTHS = 2  # where the first of the populations starts
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 

@@ -302,6 +302,9 @@ class Standard:
         Labels do not vary; their scale is 1.
     mass : float
         Rows, with their multiplicity.
+    about_mean : Whitening or None
+        Of the points about their mean, where ``whitening`` is about 0; models of files of before
+        have none.
     """
 
     whitening: Whitening
@@ -309,6 +312,12 @@ class Standard:
     scale: float
     constant: bool
     mass: float
+    about_mean: Whitening | None = None
+
+    @property
+    def inputs(self) -> Whitening:
+        """Mean and covariance of the points."""
+        return self.about_mean or self.whitening
 
     @property
     def n_features(self) -> int:
@@ -347,10 +356,11 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
     Standard, Rows
         The map, and the design: rows (1, x, y) in standard coordinates.
     """
-    found = mean_and_covariance(rows, labelled=True)
+    found, about_mean = mean_and_covariance(rows, labelled=True), None
     if not intercept:
+        about_mean = _about_mean(found.points)
         found = replace(found, mean=np.zeros(len(found.mean)), covariance=found.second_moment)
-    points = SecondMoments(found.n, found.total, found.mean[:-1], found.covariance[:-1, :-1])
+    points = found.points
     if not intercept and not points.covariance.any():
         raise InputError(
             "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
@@ -361,7 +371,17 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
     whitening = Whitening.from_moments(points, reduce=True)
     counted = replace(rows, known=Census(found.n, found.total))
     mapped = counted.mapped(whitening.mean, whitening.inverse_root, LabelMap(center, scale))
-    return Standard(whitening, center, scale, constant, found.total), design_rows(mapped)
+    standard = Standard(whitening, center, scale, constant, found.total, about_mean)
+    return standard, design_rows(mapped)
+
+
+def _about_mean(points: SecondMoments) -> Whitening:
+    """Return the whitening of points, which has no coordinates if none vary."""
+    try:
+        return Whitening.from_moments(points, reduce=True)
+    except InputError:
+        d = len(points.mean)
+        return Whitening(points.mean, np.zeros((d, d)), np.zeros((d, 0)))
 
 
 def design_rows(rows: Rows) -> Rows:
