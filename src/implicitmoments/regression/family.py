@@ -18,7 +18,7 @@ from implicitmoments.regression.lines import (
     columns_of,
     expect,
     log_joint,
-    weighted_products,
+    share_products,
 )
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
@@ -133,9 +133,8 @@ class LineFamily:
     def expect(self, rows: Rows, shares: Array, state: Lines) -> LineSums:
         """Return the sums for given responsibilities (n, m), which include the counts."""
         turned, u = namespace_of(shares).matrix_transpose(shares), columns_of(rows.block)
-        size = rows.budget.rows_per_block(3 * rows.n_features, u)
         turned, extra = apply_factors(state, u, turned)
-        return LineSums.of(0.0, rows.total, weighted_products(turned, u, size), extra)
+        return LineSums.of(0.0, rows.total, share_products(rows, turned), extra)
 
     def pool(self, sums: LineSums, state: Lines) -> Floats:
         """Return rows and squared residuals of each line, (k, 2), for a shared variance."""

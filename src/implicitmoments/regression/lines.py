@@ -151,6 +151,7 @@ def as_sum(value: Array) -> Floats:
 
 LOG_TWO_PI = math.log(2 * math.pi)  # of the normal density
 FEWEST_FOR_PRODUCTS, WIDEST_PRODUCTS = 12, 40  # components and columns; measured
+MOST_LIFTED = 2**22  # products of columns that are kept, 32 MB: beyond it memory limits the rate
 NARROW = 64  # columns below which a full product is faster than a symmetric one
 
 
@@ -213,15 +214,14 @@ def responsibilities(lines: Lines, u: Array) -> tuple[Array, Array]:
 
 def expect(rows: Rows, lines: Lines) -> LineSums:
     """Return the sums of one pass over the rows of a design: the E-step."""
-    side = rows.n_features
-    fast = lines.k >= FEWEST_FOR_PRODUCTS and side <= WIDEST_PRODUCTS
-    width = 4 * lines.k + (side * (side + 1) // 2 if fast else 2 * side)
-    sums = rows.fold(_Expect(lines, fast), width=width + side, what="EM")
+    side, lifted = rows.n_features, lift_design(rows)
+    fast = lifted is None and lines.k >= FEWEST_FOR_PRODUCTS and side <= WIDEST_PRODUCTS
+    width = 4 * lines.k + (side * (side + 1) // 2 + side if fast else 3 * side)
+    measure = _Expect(lines, fast, lifted is not None)
+    sums = (lifted or rows).fold(measure, width=width, what="EM")
     products = sums["products"]
-    if fast:
-        half, products = products, np.zeros((lines.k, side, side))
-        i, j = np.triu_indices(side)
-        products[:, i, j] = products[:, j, i] = half
+    if fast or lifted is not None:
+        products = _unfold(products, side)
     extra = None if lines.gaussian else sums
     return LineSums.of(float(sums["log_likelihood"]), float(sums["mass"]), products, extra)
 
@@ -232,18 +232,55 @@ class _Expect:
 
     lines: Lines
     fast: bool
+    lifted: bool  # blocks hold the products of features
 
     def __call__(self, block: Block) -> Sums:
         u, counts = columns_of(block), block["counts"]
+        pairs, u = u, u[: self.lines.coef.shape[1] + 1, :]
         shares, logs = responsibilities(self.lines, u)
         sums = _likelihood(counts, logs)
         shares *= counts
         shares, extra = apply_factors(self.lines, u, shares)
         sums |= extra or {}
-        if self.fast:
-            pairs = namespace_of(shares).matrix_transpose(_pairs(u))
+        if self.fast or self.lifted:
+            pairs = namespace_of(shares).matrix_transpose(pairs if self.lifted else _pairs(u))
             return {**sums, "products": as_sum(shares @ pairs)}
         return {**sums, "products": weighted_products(shares, u)}
+
+
+def lift_design(rows: Rows) -> Rows | None:
+    """Return held rows with all products of their columns, computed once; None if too many.
+
+    The first of them are the columns themselves, since the first column is 1.
+    """
+    side = rows.n_features
+    if side > WIDEST_PRODUCTS or rows.n * side * (side + 1) > 2 * MOST_LIFTED or not rows.held:
+        return None
+    return rows.lifted_by(_lift)
+
+
+def _lift(block: Block) -> Block:
+    pairs = _pairs(columns_of(block))
+    return {**block, "x": namespace_of(pairs).matrix_transpose(pairs)}
+
+
+def _unfold(half: Floats, side: int) -> Floats:
+    """Return symmetric matrices (k, side, side) from their parts on and above the diagonal."""
+    products = np.zeros((len(half), side, side))
+    i, j = np.triu_indices(side)
+    products[:, i, j] = products[:, j, i] = half
+    return products
+
+
+def share_products(rows: Rows, shares: Array) -> Floats:
+    """Return sums of share times u uᵀ over held rows, for shares (k, n)."""
+    lifted = lift_design(rows)
+    if lifted is None:
+        u = columns_of(rows.block)
+        return weighted_products(
+            shares, u, rows.budget.rows_per_block(3 * rows.n_features, u)
+        )
+    return _unfold(as_sum(shares @ lifted.block["x"]), rows.n_features)
 
 
 def _likelihood(counts: Array, logs: Array) -> Sums:
