@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,15 +38,17 @@ from implicitmoments.search import (
     merge_cheapest,
     one_less,
     one_more,
-    rank_moves,
     run_em,
     search_moves,
 )
-from implicitmoments.search.moves import Ranking
+from implicitmoments.search.alternatives import worth_of_component
+from implicitmoments.search.em import Places
+from implicitmoments.search.moves import OPTIMISM, Ranking
 from implicitmoments.search.tails import Rival, compare_laws, suspicious
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
+HEIGHT, CLEAR = 0.7, 1.5  # of the peak of a line of noise 0.3, and times the noise maximum
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
@@ -61,12 +62,24 @@ N_GROWTHS = 2  # one in each of the two populations
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
+@dataclass(frozen=True)
+class Peak:
+    """The highest peak of the characteristic function of the residual of lines."""
+
+    height: float  # in standard errors
+    bound: float  # where nothing but noise is left
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether noise does not explain it."""
+        return self.height > self.bound
+
+
 @dataclass(frozen=True, eq=False)
 class Unexplained:
-    """Measurements of the residuals."""
+    """Measurements of the residuals, on the sample on which lines were searched."""
 
-    highest_peak: float  # of the characteristic function of the residual, in standard errors
-    noise_maximum: float  # its bound where nothing but noise is left
+    peak: Peak
     split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
     split_penalty: float  # the rise above which BIC of those rows prefers the split
     # one line less, and more of them, if BIC of those rows is lower
@@ -78,15 +91,31 @@ class Unexplained:
 
 
 @dataclass(frozen=True, eq=False)
+class Start:
+    """Lines to start from."""
+
+    first: LineStart
+    n_decoded: int  # vectors decoded from the moments
+    decoded: Components | None  # what was decoded from the moments
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Lines after moves on a sample."""
+
+    searched: Searched[Lines]
+    rows: Rows  # the sample
+    accepted: int  # moves that raised the likelihood, on all samples
+
+
+@dataclass(frozen=True, eq=False)
 class KLines:
     """A fit of a given number of lines to all rows."""
 
     em: Fitted[Lines]  # of EM on all rows
-    n_moves: int  # moves that raised the likelihood
-    start: LineStart
-    waves: WaveRows  # in which peaks were searched
-    n_decoded: int  # vectors decoded from the moments, to start from
-    decoded: Components | None  # what was decoded from the moments
+    found: Found  # on a sample
+    start: Start
+    peak: Peak  # of the residual
     apart: float  # nats by which two independent searches differed
 
 
@@ -109,7 +138,6 @@ def fit_lines(
     model: Model,
     *,
     most: int,
-    gaussian: bool,
     seed: int,
     max_iter: int,
     tol: float,
@@ -120,8 +148,6 @@ def fit_lines(
     ----------
     most : int
         The largest number of lines.
-    gaussian : bool
-        Whether the inputs look Gaussian: the characteristic function then has no false peaks.
     max_iter, tol : int and float
         Of EM on all rows.
     """
@@ -130,12 +156,13 @@ def fit_lines(
     family = LineFamily(model, least_ratio(min(rows.kept, _rows_for(1, q)), q))
     about = k or min(most, USUAL_LINES)
     many = _some(rows, max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
-    data = _Data(family, rows, many, gaussian, seed, replace(WHOLE, steps=max_iter, tol=tol))
+    data = _Data(family, rows, many, seed, replace(WHOLE, steps=max_iter, tol=tol))
     fits = _choose(data, most) if k is None else {k: _fit_k(data, k)}
     scores = {number: data.bic(fit) for number, fit in sorted(fits.items())}
     best = fits[min(scores, key=scores.__getitem__)]
-    lines = best.em.state.keep(np.argsort(-best.em.state.weights, kind="stable"))
-    left = _unexplained(family, many, best.waves, lines, np.random.default_rng(seed))
+    order = np.argsort(-best.em.state.weights, kind="stable")
+    lines = best.em.state.keep(order)
+    left = _unexplained(data, best, order)
     at_floor = family.at_floor(lines).tolist()
     if k is not None:
         return FittedLines(lines, best, left, at_floor)
@@ -150,7 +177,6 @@ class _Data:
     family: LineFamily
     rows: Rows  # all of them
     many: Rows  # held in memory; all where they are few enough
-    gaussian: bool
     seed: int
     budget: Budget  # of EM on all rows
 
@@ -161,19 +187,35 @@ class _Data:
 
 
 def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
-    """Fit k lines; ``others`` compete with the usual starts."""
+    """Fit k lines; ``others`` compete with the usual start."""
     family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
-    waves = WaveRows.of(many, search_span(many, k))
-    # Starts compete: peaks and decoded moments, and lines grown and crossed.
-    vectors, decoded = decode_moments(many, k, data.seed)
-    start = first_lines(waves, k, family.model, rng, vectors)
-    clear = data.gaussian and start.n_peaks == k
-    grown, apart = _compete(family, many, start.lines, rng, clear=clear)
-    # Moves on a sample, which the likelihood judges.
-    searched = _search(family, data.rows, [start.lines, *others, *grown], rng)
+    some = _some(many, _rows_for(k, many.n_features - 1))
+    rough = _some(many, _rows_for_peaks(k, many.n_features - 1))
+    start, apart = _start(family.model, rough, k, data.seed), 0.0
+    starts = [start.first.lines, *others]
+    if few := some.n == many.kept and k > 1:
+        grown, apart = _compete(family, some, start.first.lines, rng, whole=True)
+        starts += grown
+    found = _search(family, data.rows, starts, rng)
+    peak = _highest_peak(family.model, rough, found.searched.state, rng)
+    if not few and peak.unexplained and k > 1:
+        start = _start(family.model, many, k, data.seed)
+        grown, _ = _compete(family, some, found.searched.state, rng, whole=False)
+        starts = [found.searched.state, start.first.lines, *grown]
+        better = _search(family, data.rows, starts, rng, found)
+        if better is not found:
+            found, peak = better, _highest_peak(family.model, rough, better.searched.state, rng)
     # EM on all rows.
-    em = run_em(family, data.rows, searched.state, data.budget)
-    return KLines(em, searched.accepted, start, waves, len(vectors), decoded, apart)
+    em = run_em(family, data.rows, found.searched.state, data.budget)
+    return KLines(em, found, start, peak, apart)
+
+
+def _start(model: Model, rows: Rows, k: int, seed: int) -> Start:
+    """Start at peaks of the characteristic function, and at decoded moments."""
+    vectors, decoded = decode_moments(rows, k, seed)
+    waves = WaveRows.of(rows, search_span(rows, k))
+    first = first_lines(waves, k, model, np.random.default_rng(seed), vectors)
+    return Start(first, len(vectors), decoded)
 
 
 def _choose(data: _Data, most: int) -> dict[int, KLines]:
@@ -200,16 +242,17 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
         less = merge_cheapest(data.family, held.rows, fits[best + 1].em.state)
         em = run_em(data.family, held.rows, less, data.budget)
         if em.level > fits[best].em.level:
-            fits[best] = replace(fits[best], em=em)
+            found = _search(data.family, held.rows, [em.state], rng)
+            fits[best] = replace(fits[best], em=em, found=found)
     if held.rows.kept == data.rows.kept:
         return fits
     return fit_neighbours(fit_all, data.bic, {best}, most)
 
 
 def _compete(
-    family: LineFamily, rows: Rows, start: Lines, rng: np.random.Generator, *, clear: bool
+    family: LineFamily, rows: Rows, state: Lines, rng: np.random.Generator, *, whole: bool
 ) -> tuple[list[Lines], float]:
-    """Return lines that compete with a start, and the nats by which two searches differed.
+    """Return lines that compete with others, and the nats by which two searches differed.
 
     Lines are grown from one by splits, and crossed with lines through few rows each. With discrete
     inputs lines may exchange labels between the values of a column, and with few rows they may
@@ -217,71 +260,91 @@ def _compete(
 
     Parameters
     ----------
-    clear : bool
-        The start is known to be good: only where rows are few do others compete with it.
+    rows : Rows
+        All, or a sample.
+    whole : bool
+        They are all rows.
     """
-    k, q = start.coef.shape
-    some = _some(rows, _rows_for(k, q))
-    if k == 1 or (clear and some.n < rows.kept):
-        return [], 0.0
-    products = CROSSED_PRODUCTS if some.n == rows.kept else CROSSED_ON_SAMPLE
-    patience = min(PATIENCE, products // (some.n * k * q * q))
+    k, q = state.coef.shape
+    patience = min(
+        PATIENCE, (CROSSED_PRODUCTS if whole else CROSSED_ON_SAMPLE) // (rows.n * k * q * q)
+    )
     few = patience >= LEAST_PATIENCE
-    one, times = _one_line(family, some), N_GROWTHS if few else 1
-    grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
+    one, times = _one_line(family, rows), N_GROWTHS if few else 1
+    grown = [grow(family, rows, one, k, rng, local=_local(rows)).state for _ in range(times)]
     if not few:
         return grown, 0.0
     crossed = cross_populations(
-        family, some, [*grown, start], lambda: family.random_lines(some, start, rng), patience, rng
+        family, rows, [*grown, state], lambda: family.random_lines(rows, state, rng), patience, rng
     )
-    return [crossed.state], crossed.apart if some.n == rows.kept else 0.0
+    return [crossed.state], crossed.apart if whole else 0.0
 
 
 def _search(
-    family: LineFamily, rows: Rows, starts: list[Lines], rng: np.random.Generator
-) -> Searched[Lines]:
-    """Improve the best start by moves on a sample; again on a larger one for light lines."""
-    k, q, accepted, n_before = starts[0].k, rows.n_features - 1, 0, 0
-    n = _rows_for(k, q)
+    family: LineFamily,
+    rows: Rows,
+    starts: list[Lines],
+    rng: np.random.Generator,
+    before: Found | None = None,
+) -> Found:
+    """Improve the best start by moves on a sample; again on a larger one for light lines.
+
+    Parameters
+    ----------
+    before : Found, optional
+        What moves made of the first start.
+    """
+    k, q, n_before = starts[0].k, rows.n_features - 1, 0
+    n, accepted = _rows_for(k, q), 0 if before is None else before.accepted
     while True:
         some = _some(rows, n)
         found = [run_em(family, some, start, EM_ON_SAMPLE) for start in starts]
-        best = max(found, key=lambda each: each.level).state
-        searched = search_moves(family, some, best, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
+        best = max(found, key=lambda each: each.level)
+        if before is not None and best is found[0]:
+            return before
+        before, worth = None, worth_of_component(family, some, best.state)
+        searched = search_moves(
+            family, some, best.state, N_MOVES, rng, EM_ON_SAMPLE, _local(some), worth=worth
+        )
         lines, accepted = searched.state, accepted + searched.accepted
         needed = _rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
         if float(lines.weights @ lines.variances) > LOUD:
             needed *= IN_NOISE
         if needed < 2 * n or some.n in (n_before, rows.kept):
-            return replace(searched, accepted=accepted)
+            return Found(searched, some, accepted)
         starts, n, n_before = [lines], needed, some.n
 
 
-def _unexplained(
-    family: LineFamily,
-    rows: Rows,
-    waves: WaveRows,
-    lines: Lines,
-    rng: np.random.Generator,
-) -> Unexplained:
-    """Measure the residuals: remaining peaks, and predicted gains of splits."""
-    peaks = peaks_left(waves, lines, family.model, rng)
-    some = _some(rows, lines.k * _local(rows).rows)
-    ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
+def _highest_peak(model: Model, rows: Rows, lines: Lines, rng: np.random.Generator) -> Peak:
+    """Search the residual of lines for a peak: with discrete inputs too it shows wrong lines."""
+    waves = WaveRows.of(rows, search_span(rows, lines.k))
+    peaks = peaks_left(waves, lines, model, rng)
+    return Peak(float(peaks.z[0]) if len(peaks.z) else 0.0, noise_maximum(waves.n_searched))
+
+
+def _unexplained(data: _Data, fit: KLines, order: Places) -> Unexplained:
+    """Measure the residuals: remaining peaks, and predicted gains of splits.
+
+    Parameters
+    ----------
+    order : array of shape (k,)
+        Of the lines of the fit.
+    """
+    family, found, ranking = data.family, fit.found, fit.found.searched.ranking
+    lines, some = found.searched.state, found.rows
     gains, splits = np.zeros(lines.k), ranking.origins >= 0
     gains[ranking.origins[splits]] = ranking.gains[splits]
-    level = ranking.shares.log_likelihood / some.total
-    larger = lines.split(0, lines.take(np.array([0, 0])))
-    extra = family.n_parameters(larger) - family.n_parameters(lines)
-    return Unexplained(
-        float(peaks.z[0]) if len(peaks.z) else 0.0,
-        noise_maximum(waves.n_searched),
-        gains,
-        0.5 * extra * math.log(some.total),
-        one_less(family, lines, ranking.merges, [(some, level)]),
-        one_more(family, lines, ranking, some, level),
-        *_rivals(family, rows, lines, ranking),
+    level = found.searched.log_likelihood / some.total
+    penalty = OPTIMISM * worth_of_component(family, some, lines)
+    less = one_less(family, lines, ranking.merges, [(some, level)])
+    more = one_more(family, lines, ranking, some, level)
+    places = np.argsort(order)
+    less, more = (
+        each and replace(each, components=tuple(int(places[c]) for c in each.components))
+        for each in (less, more)
     )
+    rivals = _rivals(family, data.many, fit.em.state, ranking)
+    return Unexplained(fit.peak, gains[order], penalty, less, more, *rivals)
 
 
 def _rivals(
@@ -303,6 +366,11 @@ def _rivals(
     best = max(rivals, key=lambda name: rivals[name].gain)
     more = one_more(family, lines, ranking, some, family.e_step(some, lines).level)
     return rivals, best if more is None or more.gain < rivals[best].gain else None
+
+
+def _rows_for_peaks(k: int, q: int) -> int:
+    """Return the rows at which a line of the mean weight is a peak clearly above the noise."""
+    return max(SAMPLE_ROWS, int(0.5 * (CLEAR * noise_maximum(q) * k / HEIGHT) ** 2))
 
 
 def _some(rows: Rows, n: int) -> Rows:

@@ -277,9 +277,7 @@ def share_products(rows: Rows, shares: Array) -> Floats:
     lifted = lift_design(rows)
     if lifted is None:
         u = columns_of(rows.block)
-        return weighted_products(
-            shares, u, rows.budget.rows_per_block(3 * rows.n_features, u)
-        )
+        return weighted_products(shares, u, rows.budget.rows_per_block(3 * rows.n_features, u))
     return _unfold(as_sum(shares @ lifted.block["x"]), rows.n_features)
 
 
