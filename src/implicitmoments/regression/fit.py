@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from implicitmoments.search import (
     Searched,
     bic,
     choose_k,
+
     cross_populations,
     fit_neighbours,
     grow,
@@ -42,6 +43,7 @@ from implicitmoments.search import (
     search_moves,
 )
 from implicitmoments.search.alternatives import worth_of_component
+from implicitmoments.search.crossings import cross
 from implicitmoments.search.em import Places
 from implicitmoments.search.moves import OPTIMISM, Ranking
 from implicitmoments.search.tails import Rival, compare_laws, suspicious
@@ -101,11 +103,38 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Lines after moves on a sample."""
+    """Lines searched on a sample."""
 
-    searched: Searched[Lines]
+    family: LineFamily
     rows: Rows  # the sample
-    accepted: int  # moves that raised the likelihood, on all samples
+    searched: Searched[Lines]
+    accepted: int  # moves that raised the likelihood, on this and on smaller samples
+
+    @property
+    def state(self) -> Lines:
+        """The lines."""
+        return self.searched.state
+
+    @property
+    def level(self) -> float:
+        """Mean log-likelihood per row of the sample."""
+        return self.searched.log_likelihood / self.rows.total
+
+    @cached_property
+    def less(self) -> Alternative[Lines] | None:
+        """One line less, if it loses no more than chance explains."""
+        merges = self.searched.ranking.merges
+        return one_less(self.family, self.state, merges, [(self.rows, self.level)])
+
+    @cached_property
+    def more(self) -> Alternative[Lines] | None:
+        """More lines, if BIC of the sample is lower."""
+        return one_more(self.family, self.state, self.searched.ranking, self.rows, self.level)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no move promises a gain, and no line is superfluous where it is."""
+        return next(self.searched.ranking.promising(), None) is None and self.less is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,22 +220,26 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
     some = _some(many, _rows_for(k, many.n_features - 1))
     rough = _some(many, _rows_for_peaks(k, many.n_features - 1))
-    start, apart = _start(family.model, rough, k, data.seed), 0.0
+    start, apart, peak = _start(family.model, rough, k, data.seed), 0.0, None
     starts = [start.first.lines, *others]
-    if few := some.n == many.kept and k > 1:
+    few = some.n == many.kept
+    if few and k > 1:
         grown, apart = _compete(family, some, start.first.lines, rng, whole=True)
         starts += grown
-    found = _search(family, data.rows, starts, rng)
-    peak = _highest_peak(family.model, rough, found.searched.state, rng)
-    if not few and peak.unexplained and k > 1:
+    found = _rank(family, some, starts, rng)
+    if not few and found.settled:
+        peak = _highest_peak(family.model, rough, found.state, rng)
+    if not few and k > 1 and (peak is None or peak.unexplained):
         start = _start(family.model, many, k, data.seed)
-        grown, _ = _compete(family, some, found.searched.state, rng, whole=False)
-        starts = [found.searched.state, start.first.lines, *grown]
-        better = _search(family, data.rows, starts, rng, found)
-        if better is not found:
-            found, peak = better, _highest_peak(family.model, rough, better.searched.state, rng)
+        grown, _ = _compete(family, some, found.state, rng, whole=False)
+        starts = [found.state, start.first.lines, *grown]
+        found = _rank(family, some, starts, rng, found)
+        peak = None
+    found = _search(data.rows, found, rng)
+    if peak is None or found.accepted:
+        peak = _highest_peak(family.model, rough, found.state, rng)
     # EM on all rows.
-    em = run_em(family, data.rows, found.searched.state, data.budget)
+    em = run_em(family, data.rows, found.state, data.budget)
     return KLines(em, found, start, peak, apart)
 
 
@@ -242,7 +275,7 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
         less = merge_cheapest(data.family, held.rows, fits[best + 1].em.state)
         em = run_em(data.family, held.rows, less, data.budget)
         if em.level > fits[best].em.level:
-            found = _search(data.family, held.rows, [em.state], rng)
+            found = _rank(data.family, fits[best].found.rows, [em.state], rng)
             fits[best] = replace(fits[best], em=em, found=found)
     if held.rows.kept == data.rows.kept:
         return fits
@@ -273,46 +306,55 @@ def _compete(
     one, times = _one_line(family, rows), N_GROWTHS if few else 1
     grown = [grow(family, rows, one, k, rng, local=_local(rows)).state for _ in range(times)]
     if not few:
-        return grown, 0.0
+        return [*grown, cross(family, rows, state, grown[0]).state], 0.0
     crossed = cross_populations(
         family, rows, [*grown, state], lambda: family.random_lines(rows, state, rng), patience, rng
     )
     return [crossed.state], crossed.apart if whole else 0.0
 
 
-def _search(
+def _rank(
     family: LineFamily,
     rows: Rows,
     starts: list[Lines],
     rng: np.random.Generator,
     before: Found | None = None,
+    n_moves: int = 0,
 ) -> Found:
-    """Improve the best start by moves on a sample; again on a larger one for light lines.
+    """Run EM on a sample from each start, and rank the moves from the best; try ``n_moves``."""
+    every = [run_em(family, rows, start, EM_ON_SAMPLE) for start in starts]
+    best = max(every, key=lambda each: each.level).state
+    known = before.searched.ranking if before is not None and before.rows is rows else None
+    searched = search_moves(
+        family,
+        rows,
+        best,
+        n_moves,
+        rng,
+        EM_ON_SAMPLE,
+        _local(rows),
+        worth=worth_of_component(family, rows, best),
+        ranking=known,
+    )
+    accepted = searched.accepted + (0 if before is None else before.accepted)
+    return Found(family, rows, searched, accepted)
 
-    Parameters
-    ----------
-    before : Found, optional
-        What moves made of the first start.
-    """
-    k, q, n_before = starts[0].k, rows.n_features - 1, 0
-    n, accepted = _rows_for(k, q), 0 if before is None else before.accepted
+
+def _search(rows: Rows, found: Found, rng: np.random.Generator) -> Found:
+    """Improve lines by moves on a sample; again on a larger one for light lines."""
+    family, (k, q) = found.family, found.state.coef.shape
+    n, n_before = _rows_for(k, q), 0
     while True:
-        some = _some(rows, n)
-        found = [run_em(family, some, start, EM_ON_SAMPLE) for start in starts]
-        best = max(found, key=lambda each: each.level)
-        if before is not None and best is found[0]:
-            return before
-        before, worth = None, worth_of_component(family, some, best.state)
-        searched = search_moves(
-            family, some, best.state, N_MOVES, rng, EM_ON_SAMPLE, _local(some), worth=worth
-        )
-        lines, accepted = searched.state, accepted + searched.accepted
+        if not found.settled or found.rows.n == rows.kept:
+            found = _rank(family, found.rows, [found.state], rng, found, N_MOVES)
+        lines = found.state
         needed = _rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
         if float(lines.weights @ lines.variances) > LOUD:
             needed *= IN_NOISE
-        if needed < 2 * n or some.n in (n_before, rows.kept):
-            return Found(searched, some, accepted)
-        starts, n, n_before = [lines], needed, some.n
+        if needed < 2 * n or found.rows.n in (n_before, rows.kept):
+            return found
+        n, n_before = needed, found.rows.n
+        found = _rank(family, _some(rows, n), [lines], rng, found)
 
 
 def _highest_peak(model: Model, rows: Rows, lines: Lines, rng: np.random.Generator) -> Peak:
@@ -331,17 +373,13 @@ def _unexplained(data: _Data, fit: KLines, order: Places) -> Unexplained:
         Of the lines of the fit.
     """
     family, found, ranking = data.family, fit.found, fit.found.searched.ranking
-    lines, some = found.searched.state, found.rows
-    gains, splits = np.zeros(lines.k), ranking.origins >= 0
+    gains, splits = np.zeros(found.state.k), ranking.origins >= 0
     gains[ranking.origins[splits]] = ranking.gains[splits]
-    level = found.searched.log_likelihood / some.total
-    penalty = OPTIMISM * worth_of_component(family, some, lines)
-    less = one_less(family, lines, ranking.merges, [(some, level)])
-    more = one_more(family, lines, ranking, some, level)
+    penalty = OPTIMISM * worth_of_component(family, found.rows, found.state)
     places = np.argsort(order)
     less, more = (
         each and replace(each, components=tuple(int(places[c]) for c in each.components))
-        for each in (less, more)
+        for each in (found.less, found.more)
     )
     rivals = _rivals(family, data.many, fit.em.state, ranking)
     return Unexplained(fit.peak, gains[order], penalty, less, more, *rivals)
