@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,8 @@ from implicitmoments.rows.mapped_rows import Rule
 from implicitmoments.rows.outliers import few_enough
 from implicitmoments.search import bic
 
+SUMS = ("total", "weight", "zero")  # of results, of weights, and of rows for which it is −∞
+
 
 class Total(NamedTuple):
     """A sum over the rows that a model is for."""
@@ -28,6 +31,7 @@ class Total(NamedTuple):
     weight: float  # of these rows
     n_rows: int  # that were given
     n_outliers: int  # of them, which were left out
+    n_impossible: int  # of the others, for which the result is −∞
 
     @property
     def mean(self) -> float:
@@ -37,8 +41,11 @@ class Total(NamedTuple):
     @property
     def notes(self) -> list[Note]:
         """What to say of the sum."""
-        values = {"n": self.n_outliers, "rows": self.n_rows}
-        return [Note("outliers_not_scored", values)] if self.n_outliers else []
+        counts = {
+            "outliers_not_scored": self.n_outliers,
+            "rows_of_density_zero": self.n_impossible,
+        }
+        return [Note(code, {"n": n, "rows": self.n_rows}) for code, n in counts.items() if n]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +78,11 @@ class RowFunction:
         with open_rows(model, X, y, sample_weight, **how) as (rows, _):
             sums = rows.fold(measure, width=self.width, what="score")
         n, n_out = int(sums["n"]), int(sums["out"])
-        total, weight = float(sums["total"]), float(sums["weight"])
+        total, weight, zero = (float(sums[name]) for name in SUMS)
         if n_out and few_enough(n_out, n):
-            return Total(total, weight, n, n_out)
-        far = float(sums["far total"]), float(sums["far weight"])
-        return Total(total + far[0], weight + far[1], n, 0)
+            return Total(total, weight, n, n_out, int(zero))
+        far = [float(sums[f"far {name}"]) for name in SUMS]
+        return Total(total + far[0], weight + far[1], n, 0, int(zero + far[2]))
 
     def _apply(self, block: Block) -> Array:
         return self.function(*(block[name] for name in ("x", "y")[: 1 + self.labelled]))
@@ -83,16 +90,15 @@ class RowFunction:
     def _sum(self, rule: Rule | None, block: Block) -> Sums:
         found, counts = self._apply(block), weights_of(block)
         xp, kept = namespace_of(found), None if rule is None else rule(block)
-        sums: Sums = {"n": int(found.shape[0]), "out": 0, "far total": 0.0, "far weight": 0.0}
-        columns = {"found": found * counts, "counts": counts}
-        if kept is not None:
-            far = take_rows(columns, ~kept)
-            sums["out"] = int(far["found"].shape[0])
-            sums["far total"] = xp.sum(far["found"], dtype=xp.float64)
-            sums["far weight"] = xp.sum(far["counts"], dtype=xp.float64)
+        sums: Sums = {"n": int(found.shape[0])}
+        columns = {"total": found * counts, "weight": counts}
+        columns["zero"] = xp.astype(found == -math.inf, counts.dtype)
         near = take_rows(columns, kept)
-        sums["total"] = xp.sum(near["found"], dtype=xp.float64)
-        sums["weight"] = xp.sum(near["counts"], dtype=xp.float64)
+        far = near if kept is None else take_rows(columns, ~kept)
+        for name in SUMS:
+            sums[name] = xp.sum(near[name], dtype=xp.float64)
+            sums[f"far {name}"] = 0.0 if kept is None else xp.sum(far[name], dtype=xp.float64)
+        sums["out"] = 0 if kept is None else int(far["total"].shape[0])
         return sums
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:

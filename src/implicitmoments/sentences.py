@@ -14,6 +14,8 @@ NOTES: dict[str, str] = {
     "far from all others; check or remove them",
     "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
     "from all others by the rule of the fit; score_samples has the log density of every row",
+    "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
+    "density 0 under the model, as all rows that differ in a column that was constant in the fit",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
@@ -196,8 +198,6 @@ NOTES: dict[str, str] = {
     "moments_unresolved": "the moments alone resolve {resolved} of {k} components: those that EM "
     "started from ({start}) are confirmed by their likelihood alone; in doubt compare "
     "`lower_bound_` for a few values of `random_state`",
-    "columns_constant": "columns without variation: {columns}; they say nothing about the "
-    "components; leave them out",
     "variance_at_floor": "components {which} have the least variance that the fit allows along "
     "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
     "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
+from implicitmoments.rows import Rows
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.testing import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
@@ -26,21 +28,134 @@ def lines(rng, n=300):
     return X, y + 0.2 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("name", ["SphericalMixture", "spherical"])
-@pytest.mark.parametrize("value", [3.0, 1e12])
-def test_a_constant_column_is_left_out_where_all_have_one_variance(rng, name, value):
+TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical", "auto")
+# what a fit of rows with a constant column at place 1 is asked for, and without that column
+ASKED = {
+    "starts": ({}, {}),
+    "student": ({"noise": "student"}, {"noise": "student"}),
+    "given": (
+        {"means_init": [[8.0, 99.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]},
+        {"means_init": [[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]]},
+    ),
+    "errors": ({"errors": "observed"}, {"errors": "observed"}),
+}
+CASES = [("full", "starts", 1e12), *((name, "starts", 3.0) for name in TYPES)]
+CASES += [(name, asked, 3.0) for name in ("full", "tied_diag") for asked in list(ASKED)[1:]]
+
+
+@pytest.mark.parametrize(("kind", "asked", "value"), CASES)
+def test_a_constant_column_is_left_out_of_every_fit(rng, kind, asked, value):
     X = groups(rng)
     wide, own = np.insert(X, 1, value, axis=1), [0, 2, 3]
-    plain, model = FITS[name](2).fit(X), FITS[name](2).fit(wide)
+    how, plainly = ASKED[asked]
+    common = {"covariance_type": kind, "n_moves": 0, "random_state": 0}
+    model = im.GaussianMixture(2, **common, **how).fit(wide)
+    plain = im.GaussianMixture(2, **common, **plainly).fit(X)
     assert model.notes_.codes == [*plain.notes_.codes, "columns_left_out"]
-    (note,) = (note for note in model.notes_ if note.code == "columns_left_out")
-    assert note.values["columns"] == ["x1"]
     np.testing.assert_allclose(model.means_[:, own], plain.means_)
     np.testing.assert_array_equal(model.means_[:, 1], value)
-    assert model.score(wide) == pytest.approx(plain.score(X)) == pytest.approx(model.lower_bound_)
     assert model.bic(wide) == pytest.approx(plain.bic(X))
+    assert model.score(wide) == pytest.approx(plain.score(X)) == pytest.approx(model.lower_bound_)
     np.testing.assert_array_equal(model.predict(wide), plain.predict(X))
     np.testing.assert_array_equal(model.sample(4)[0][:, 1], value)
+    assert model.degrees_of_freedom_ == pytest.approx(plain.degrees_of_freedom_)
+    found, expected = np.asarray(model.covariances_), np.asarray(plain.covariances_)
+    for axis in range(found.ndim):  # shapes with columns have zeros there
+        if found.shape[axis] == 4:
+            assert not np.take(found, 1, axis=axis).any()
+            found = np.take(found, own, axis=axis)
+    np.testing.assert_allclose(found, expected)
+    if asked == "errors":
+        assert not model.mean_errors_[:, 1].any()
+        np.testing.assert_allclose(model.mean_errors_[:, own], plain.mean_errors_)
+
+
+def test_the_paper_s_mixture_leaves_a_constant_column_out(rng):
+    X = groups(rng)
+    wide = np.insert(X, 1, 1e12, axis=1)
+    plain, model = (FITS["SphericalMixture"](2).fit(rows) for rows in (X, wide))
+    (note,) = (note for note in model.notes_ if note.code == "columns_left_out")
+    assert note.values["columns"] == ["x1"]
+    assert model.variance_ == pytest.approx(plain.variance_)
+    assert len(model.stats_["spread_by_column"]) == 4
+    decoded = model.decoded_components_
+    assert decoded.vectors.shape == decoded.guesses.shape == (2, 4)
+
+
+def test_rows_off_a_constant_have_density_zero(rng, tmp_path):
+    X = np.insert(groups(rng), 1, 0.1, axis=1)
+    fitted = im.GaussianMixture(2, random_state=0).fit(X)
+    im.save(fitted, tmp_path / "model.im")
+    other = X[:4].copy()
+    other[0, 1] = 0.2
+    for model in (fitted, im.load(tmp_path / "model.im")):
+        logs = model.score_samples(other)
+        assert logs[0] == -np.inf
+        assert np.isfinite(logs[1:]).all()
+        np.testing.assert_array_equal(model.predict(other), model.predict(X[:4]))
+        with pytest.warns(im.AssumptionWarning) as caught:
+            assert model.score(other) == -np.inf
+        assert len(caught) == 1
+        # the value is that of the precision of the rows
+        single = model.score_samples(X[:4].astype(np.float32))
+        np.testing.assert_allclose(single, model.score_samples(X[:4]), rtol=1e-5)
+    single = im.GaussianMixture(2, random_state=0).fit(X.astype(np.float32))
+    assert np.isfinite(single.score_samples(X)).all()
+    assert np.isinf(model.precisions_[:, 1, 1]).all()
+    start = {"means_init": fitted.means_, "precisions_init": fitted.precisions_}
+    again = im.GaussianMixture(2, **start, random_state=0).fit(X)
+    assert again.lower_bound_ == pytest.approx(fitted.lower_bound_)
+
+
+def test_warm_starts_with_columns_that_begin_or_cease_to_vary(rng):
+    X = np.insert(groups(rng), 1, 5.0, axis=1)
+    varied = X + np.eye(4)[1] * rng.normal(size=(len(X), 1))
+    model = im.GaussianMixture(2, warm_start=True, random_state=0)
+    assert model.fit(X).fit(X).stats_["start"] == "given"
+    assert model.fit(varied).stats_["start"] != "given"
+    assert model.covariances_[:, 1, 1].min() > 0.5
+    assert model.fit(X).stats_["start"] == "given"
+    assert not model.covariances_[:, 1].any()
+
+
+def test_batches_leave_out_columns_until_they_vary(rng):
+    n = 21_000  # held at first, then a stream
+    X = np.insert(groups(rng, n), 1, 5.0, axis=1)
+    X = X[rng.permutation(n)]
+    model = im.GaussianMixture(2, random_state=0, n_moves=0)
+    model.partial_fit(X[:300]).partial_fit(X[300:400])
+    assert "columns_left_out" in model.notes_.codes
+    early = im.GaussianMixture(2, random_state=0, n_moves=0).partial_fit(X[:300])
+    later = X[300:400] + np.eye(4)[1] * rng.normal(size=(100, 1))
+    early.partial_fit(later)
+    assert "columns_left_out" not in early.notes_.codes
+    model.partial_fit(X[400:])
+    assert model._stream is not None
+    model.partial_fit(X[:1_000])
+    assert not model.covariances_[:, 1].any()
+    assert np.isfinite(model.score(X))
+    model.partial_fit(X[:1_000] + np.eye(4)[1] * rng.normal(size=(1_000, 1)))
+    assert model.stats_["rows_seen"] == pytest.approx(23_000)
+    assert "columns_left_out" not in model.notes_.codes
+    variance = 1_000 / 23_000  # of a column that varies in so many rows
+    assert (model.weights_ @ model.covariances_[:, 1, 1]) == pytest.approx(variance, rel=0.2)
+    model.partial_fit(X[:500])
+    assert model.stats_["rows_seen"] == pytest.approx(23_500)
+
+
+def test_far_groups_beside_a_constant_column(rng):
+    X = groups(rng)
+    X[150:] = 1e6 + 1e-2 * X[150:]
+    model = im.GaussianMixture(2, random_state=0).fit(np.insert(X, 1, 5.0, axis=1))
+    assert model.stats_["groups"] == 2
+    np.testing.assert_allclose(np.sort(model.weights_), 0.5)
+
+
+def test_a_column_has_its_own_resolution(rng):
+    X = groups(rng)
+    unit = standardise_rows(Rows.of(X)).unit
+    beside = standardise_rows(Rows.of(np.insert(X, 1, 1e12, axis=1))).unit
+    assert beside == pytest.approx(unit * np.sqrt(3 / 4))
 
 
 @pytest.mark.parametrize("units", [[1e-8, 1.0, 1e8], [3e5, 1.0, 1.0]])

@@ -155,7 +155,7 @@ def test_it_falls_back_and_says_so():
     X, _ = make_spherical_mixture(8_000, 8, 1, radius=(0, 10.0), separation=2.2, random_state=0)
     model = im.SphericalMixture(8, random_state=0).fit(X)
     assert model.stats_["start"] == "merge"
-    assert "local_optimum" in model.notes_.codes
+    assert "moments_unresolved" in model.notes_.codes
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -19,8 +19,9 @@ from implicitmoments.search import (
     responsibilities,
     run_em,
     search_moves,
-    split_gain,
+    split_gains,
 )
+from implicitmoments.search.splits import fit_pairs, gain_needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,9 @@ class ToyFamily:
         v = trials.variances[::size]
         return -0.5 * rest[0] * np.log(v) - 0.5 * rest[1] / v
 
+    def fit_pairs(self, parts, alone, pairs, rest, steps):
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
+
     def split_starts(self, part, state, i, rng):
         mean, spread = state.means[i], np.sqrt(state.variances[i])
         far = part.x[np.abs(part.x - mean).argmax()]
@@ -187,12 +191,22 @@ def test_a_split_gains_at_least_what_it_predicts(rows):
     found, sums = responsibilities(FAMILY, rows, state), FAMILY.e_step(rows, state)
     pool = FAMILY.pool(sums, state)
     rng = np.random.default_rng(0)
-    splits = [split_gain(FAMILY, rows, state, found, pool, i, rng) for i in range(3)]
-    best = int(np.argmax([gain for gain, _ in splits]))
+    splits = split_gains(FAMILY, rows, state, found, pool, np.arange(3), rng)
+    best = int(np.argmax([splits[i][0] for i in range(3)]))
     gain, parts = splits[best]
     reached = run_em(FAMILY, rows, state.split(best, parts), SEARCH)
     np.testing.assert_allclose(np.sort(reached.state.means), MEANS, atol=0.5)
     assert 5 < gain <= reached.level * sums.total - sums.log_likelihood + 1e-6
+
+
+def test_a_gain_by_chance_makes_up_for_no_loss():
+    chance = 100.0
+    losses = np.array([40.0, 120.0, 1_000.0, 5_000.0])
+    needed = gain_needed(losses, chance)
+    np.testing.assert_allclose(needed[:2], losses[:2] / 4)  # chance may make up for these
+    assert np.all(needed[2:] > losses[2:] / 4)
+    assert np.all(needed[2:] > chance)  # and what is beyond it may grow fourfold
+    assert needed[3] - needed[2] == pytest.approx(1_000.0)
 
 
 def test_an_insertion_finds_a_light_component(rows, spoilt):

@@ -7,8 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, check_squares, move_like, namespace_of
-from implicitmoments.estimator import as_floats, column_names
+from implicitmoments.arrays import (
+    Array,
+    check_squares,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
+from implicitmoments.estimator import column_names
 from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
@@ -27,12 +33,13 @@ from implicitmoments.mixture.standard_errors import (
 )
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import MixtureSummary
-from implicitmoments.mixture.view import View, constant_columns
+from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note, warn_of
-from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed
+from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of
+from implicitmoments.rows.constants import are_constant, find_constants, restore_columns
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import Outliers, leave_out_outliers, standardise_rows
+from implicitmoments.rows.outliers import Outliers, leave_out_outliers
 from implicitmoments.rows.view import LARGEST_SINGLE
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em, unknown_errors
 from implicitmoments.validation import (
@@ -46,7 +53,7 @@ from implicitmoments.validation import (
 UNKNOWN_ERRORS = ("errors_too_large", "errors_unknown")
 # notes that say why a component has no variance
 FLOOR_EXPLAINED = {
-    *("columns_constant", "columns_dependent", "columns_repeated", "components_borrow"),
+    *("columns_dependent", "columns_repeated", "components_borrow"),
     *("few_rows_per_component", "covariance_undetermined"),
 }
 SPHERICAL = ("spherical", "tied_spherical")
@@ -130,7 +137,7 @@ class MixtureEstimator(MixtureSummary):
         self._check_enough(rows.n)
         if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
             rows = rows.merged()
-        self._fit_rows(rows, seed, reduce=True)
+        self._fit_rows(rows, seed)
 
     def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
         """Keep the first rows and fit them; begin a stream when there are enough."""
@@ -147,23 +154,25 @@ class MixtureEstimator(MixtureSummary):
         rows = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
         self._check_enough(rows.n)
         view = None if held is None else getattr(self, "_view", None)  # old files have none
-        if view is None or rows.n >= min(SEARCH.rows, REFIT * self._fitted):
+        grown = view is None or rows.n >= min(SEARCH.rows, REFIT * self._fitted)
+        if view is None or grown or not self._still_constant(rows):
             view, self._fitted = self._fit_rows(rows, seed), rows.n
         else:
             self._refine(view, rows)
         self._stream, self._held, self._view = None, columns, view
         self.stats_["rows_seen"] = rows.total
         if rows.n >= SEARCH.rows_for(self._k()):
-            kept = view.hold(self._without_outliers(rows).rows)
+            kept = view.hold(self._without_outliers(rows).rows.without(self._constant_values))
             self._stream = begin_stream(view, kept, view.inside(self._mixture()))
             self._held = None
 
     def _refine(self, view: View, rows: Rows) -> None:
         """Run EM on held rows of which a part was fitted before."""
         kept, n_out, self._near = self._without_outliers(rows)
+        kept = kept.without(self._constant_values)
         start = view.inside(self._mixture())
         found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
-        self._store(view.fitted(found), view.family.kind, rows)
+        self._store(view.fitted(found), view.family.kind, kept)
         self.stats_ |= {"outliers": n_out, "rows_used": kept.kept}
         self.notes_ = self.notes_.without("not_converged").without("outliers_dropped")
         if n_out:
@@ -175,6 +184,10 @@ class MixtureEstimator(MixtureSummary):
         """Update a stream; where its mixture was compared with others, check it again."""
         view, rng = before.view, np.random.default_rng((seed, before.n_seen))
         rows, n_out, _ = self._without_outliers(rows)
+        if not self._still_constant(rows):
+            self._begin_again(rows, n_out, before, seed)
+            return
+        rows = rows.without(self._constant_values)
         options = replace(self._options(rows), k=before.mixture.k)
         search = search_again(view, options, rng)
         self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
@@ -197,20 +210,28 @@ class MixtureEstimator(MixtureSummary):
             self._check(within, self._numbered(better, stream.mixture), None, sample)
         self._store_errors(sample, view)
 
-    def _fit_rows(self, rows: Rows, seed: int, *, reduce: bool = False) -> View:
-        """Leave out outliers, fit, measure the fit, and store it.
+    def _still_constant(self, rows: Rows) -> bool:
+        """Say whether columns that were left out have the same value in further rows."""
+        return self._constant_values is None or are_constant(rows, self._constant_values)
 
-        Columns without variation are left out where all columns have one variance: ``reduce``.
-        """
+    def _begin_again(self, rows: Rows, n_out: int, before: Stream, seed: int) -> None:
+        """Fit the sample of a stream anew, together with rows in which more columns vary."""
+        sample, batch = before.view.back(before.sample).block, rows.hold().block
+        x = restore_columns(to_numpy(sample["x"]), self._constant_values)
+        counts = to_numpy(weights_of(sample))
+        counts = counts * (before.sums.total / counts.sum())
+        held = {"x": move_like(x, batch["x"]), "counts": move_like(counts, batch["x"])}
+        rows = Rows(ArraySource(batch["x"], counts=weights_of(batch)))
+        left_out, self._view = self.stats_["outliers"] + n_out, None
+        self._hold(rows, held, seed)
+        self.stats_["outliers"] += left_out
+
+    def _fit_rows(self, rows: Rows, seed: int) -> View:
+        """Leave out outliers and constant columns, fit, measure the fit, and store it."""
         rng = np.random.default_rng(seed)
         rows, n_out, self._near = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
-        self._constants: Floats | None = None
-        if reduce and self._reducible():
-            self._constants = constant_columns(rows)
-        if self._constants is not None:
-            selection = np.eye(rows.n_features)[:, np.isnan(self._constants)]
-            rows = rows.mapped(np.zeros(rows.n_features), selection)
+        rows = rows.without(find_constants(rows))
         found = fit_by_scale(rows, self._options(rows), rng)
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
         self._store_fit(found, rows)
@@ -221,27 +242,7 @@ class MixtureEstimator(MixtureSummary):
         if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
             self.notes_.append(Note("variance_at_floor", {"which": which}))
         self._store_errors(rows, found.view)
-        if self._constants is not None:
-            self._restore_columns(self._constants)
         return found.view
-
-    def _reducible(self) -> bool:
-        """Say whether columns without variation may be left out."""
-        return self.covariance_type in SPHERICAL
-
-    def _restore_columns(self, constants: Floats) -> None:
-        """Put columns that were left out into the attributes that have one entry per column."""
-        own, like = np.isnan(constants), self.means_
-        for name, fill in (("means_", constants), ("mean_errors_", np.zeros(len(own)))):
-            if getattr(self, name) is not None:
-                whole = np.repeat(fill[None], self._k(), axis=0)
-                whole[:, own] = as_floats(getattr(self, name))
-                setattr(self, name, move_like(whole, like))
-        spreads = np.zeros(len(own))
-        spreads[own] = self.stats_["spread_by_column"]
-        self.stats_["spread_by_column"] = spreads.tolist()
-        columns = [column_names(self)[j] for j in np.flatnonzero(~own)]
-        self.notes_.append(Note("columns_left_out", {"columns": columns}))
 
     def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
         """Return a note on a mixture with the numbers and names that the estimator has."""
@@ -251,10 +252,8 @@ class MixtureEstimator(MixtureSummary):
 
     def _names(self) -> list[str]:
         """Return the names of the columns that were not left out."""
-        names, constants = column_names(self), getattr(self, "_constants", None)
-        if constants is None:
-            return list(names)
-        return [names[j] for j in np.flatnonzero(np.isnan(constants))]
+        names = column_names(self)
+        return [names[j] for j in self._varying]
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         """Store a fit of all rows."""
@@ -264,7 +263,8 @@ class MixtureEstimator(MixtureSummary):
         """Store what was measured about the means, and the notes on it."""
         self.stats_["misclassification_rate"] = within.misclassification_rate
         if self._type.shape == "spherical":
-            self.stats_["spread_by_column"] = within.spreads.tolist()
+            spreads = restore_columns(within.spreads, self._constant_values, 0.0)
+            self.stats_["spread_by_column"] = spreads.tolist()
             self.stats_["width_by_component"] = within.widths.tolist()
         most = self.max_components if self.n_components == "auto" else None
         self.notes_ = notes_on(
@@ -280,6 +280,10 @@ class MixtureEstimator(MixtureSummary):
                 n_moves,
             )
         )
+        if self._constant_values is not None:
+            left_out = np.flatnonzero(~np.isnan(self._constant_values))
+            columns = [column_names(self)[j] for j in left_out]
+            self.notes_.append(Note("columns_left_out", {"columns": columns}))
         self._note_convergence()
 
     def _note_convergence(self) -> None:
@@ -289,11 +293,14 @@ class MixtureEstimator(MixtureSummary):
     def _store(self, fitted: Fitted[Gaussians], kind: CovarianceType, rows: Rows) -> None:
         """Store parameters, the heaviest component first unless it was given, and EM's course.
 
-        In the library and the precision of the rows, and on their device.
+        In the library and the precision of the rows, and on their device. Columns that the rows
+        leave out get their values as means, and no variance.
         """
         state, like = fitted.state, rows.first["x"]
         state = state.take(self._order(state))
-        self.weights_, self.means_ = move_like(state.weights, like), move_like(state.means, like)
+        self._constants = rows.constants
+        means = restore_columns(state.means, rows.constants)
+        self.weights_, self.means_ = move_like(state.weights, like), move_like(means, like)
         self._store_freedom(float(state.freedom[0]))
         self._store_covariances(state.covariances, kind)
         self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
@@ -318,7 +325,8 @@ class MixtureEstimator(MixtureSummary):
         scored = ScoredGaussians(self._mixture(), self._type, known)
         found = standard_errors(rows, scored, robust=self.errors == "robust")
         self.weight_errors_ = move_like(found.weights, self.means_)
-        self.mean_errors_ = move_like(found.means, self.means_)
+        means = restore_columns(found.means, self._constant_values, 0.0)
+        self.mean_errors_ = move_like(means, self.means_)
         self._store_shape_errors(found)
         self.notes_ += unknown_errors(scored, found.weights)
 
@@ -356,7 +364,7 @@ class MixtureEstimator(MixtureSummary):
         """
         k = 1 if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in SPHERICAL
-        found = leave_out_outliers(standardise_rows(rows), k, drop=self._drops_outliers())
+        found = leave_out_outliers(rows, k, drop=self._drops_outliers())
         check_squares("X", found.rows.census.squares or 0.0)
         long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
         rows = replace(found.rows.as_given(), wide=long or not spherical)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,6 +28,7 @@ from implicitmoments.mixture.gaussians import (
     pairs,
     precisions_of,
 )
+from implicitmoments.mixture.pair_trials import fit_pairs
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
@@ -278,7 +280,10 @@ class GaussianFamily:
     def fit_trials(
         self, sums: GaussianSums, before: Gaussians, size: int, rest: Floats | None
     ) -> Gaussians:
-        """Return the M-step of trials of ``size`` components, each trial by itself."""
+        """Return the M-step of trials of ``size`` components, each trial by itself.
+
+        The pool ``rest`` may differ between trials, (m, p).
+        """
         means, inside = self._about_means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         if size > 1:
@@ -293,19 +298,25 @@ class GaussianFamily:
         elif rest is None or self.known is not None:
             covariances = before.covariances
         else:
-            shared = (together + rest[1:]) / (counts + rest[0])
+            shared = (together + rest[..., 1:]) / (counts + rest[..., :1])
             covariances = np.repeat(self._covariances(shared, before.d), size, axis=0)
         return Gaussians(weights, means, covariances, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
         """Return the expected log-likelihood of the rest, up to a constant, for each trial."""
         shared = trials.covariances[::size]
-        if len(rest) == 0:
+        if rest.shape[-1] == 0:
             return np.zeros(len(shared))
         precisions, log_dets = precisions_of(shared)
-        inside = self.kind.covariances(rest[None, 1:], trials.d)[0]
+        inside = self.kind.covariances(np.atleast_2d(rest)[:, 1:], trials.d)
         inside = np.sum((precisions * inside).reshape(len(shared), -1), axis=1)
-        return np.asarray(-0.5 * rest[0] * log_dets - 0.5 * inside)
+        return np.asarray(-0.5 * rest[..., 0] * log_dets - 0.5 * inside)
+
+    def fit_pairs(
+        self, parts: Sequence[Rows], alone: Gaussians, pairs: Gaussians, rest: Floats, steps: int
+    ) -> tuple[Gaussians, Floats]:
+        """Run EM of trials of two parts of components, each component on rows of its own."""
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
 
     def split_starts(
         self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator

@@ -16,7 +16,8 @@ from implicitmoments.mixture.view import View, make_view, rounding_steps
 from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
-from implicitmoments.rows.outliers import squared_distances, standardise_rows
+from implicitmoments.rows.far_rows import squared_distances
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 LINKED = 2_000  # rows among which groups are looked for
@@ -35,6 +36,7 @@ class Groups:
     factors: Floats  # (d,), rows are compared as (x − center) times them
     points: Floats  # (m, d)
     labels: Integers  # (m,)
+    columns: Integers | None = None  # (d,), columns of the source that are compared; None for all
 
     @property
     def n(self) -> int:
@@ -45,6 +47,8 @@ class Groups:
         """Return which rows of a block are in group g, (n,)."""
         x = block["x"]
         xp = namespace_of(x)
+        if self.columns is not None:
+            x = xp.take(x, index_like(self.columns, x), axis=1)
         x = xp.astype(x, xp.float64, copy=False)
         x = (x - move_like(self.center, x)) * move_like(self.factors, x)
         nearest = xp.argmin(squared_distances(x, move_like(self.points, x)), axis=1)
@@ -80,7 +84,8 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
         return None
     chosen = _representatives(x, labels)
-    return Groups(some.origin, compared / some.unit, x[chosen], labels[chosen])
+    factors = compared / some.unit
+    return Groups(some.origin, factors, x[chosen], labels[chosen], rows.columns)
 
 
 def _all_near(x: Floats, k: int) -> bool:

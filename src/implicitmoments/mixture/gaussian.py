@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -24,9 +25,9 @@ from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.summary import error_table, numbered_rows
-from implicitmoments.mixture.view import View, constant_columns
-from implicitmoments.notes import InputError
+from implicitmoments.mixture.view import View
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import restore_columns, restore_matrices
 from implicitmoments.rows.outliers import Near
 from implicitmoments.search.noise import LAWS, is_gaussian
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
@@ -56,6 +57,9 @@ class GaussianMixture(MixtureEstimator):
     merged greedily by the Gaussian likelihood; rows chosen by k-means++; and, where components
     share a covariance or are spherical, means decoded from implicit moments. Moves then split
     and merge components as long as the likelihood rises. EM on all rows ends the fit.
+
+    Columns that are constant are left out, with a note; a row with another value there has
+    density 0.
 
     Parameters
     ----------
@@ -126,7 +130,8 @@ class GaussianMixture(MixtureEstimator):
         Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
         ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
         Of the multivariate t its scale matrices, which are smaller than its covariances by a
-        factor (ν − 2)/ν for ν > 2.
+        factor (ν − 2)/ν for ν > 2. Columns that are constant are left out of the fit, and have
+        zeros; spherical types have the variance of the others.
     degrees_of_freedom_ : float
         Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, mean_errors_, covariance_errors_ : arrays or None
@@ -135,7 +140,8 @@ class GaussianMixture(MixtureEstimator):
         Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
         noise.
     precisions_, precisions_cholesky_ : array
-        Inverses of the covariances, and their Cholesky factors, in the same shapes.
+        Inverses of the covariances, and their Cholesky factors, in the same shapes; infinite for
+        columns that are constant.
     covariance_type_ : str
         The type that was fitted.
     n_components_ : int
@@ -237,22 +243,29 @@ class GaussianMixture(MixtureEstimator):
 
     @property
     def precisions_(self) -> Any:
-        """Inverses of the covariances, in their shape."""
-        return self._shaped(precisions_of(self._covariances())[0])
+        """Inverses of the covariances, in their shape; infinite for columns without variation."""
+        return self._shaped(precisions_of(self._covariances())[0], math.inf)
 
     @property
     def precisions_cholesky_(self) -> Any:
         """Upper triangular roots of the precisions, or their square roots if diagonal."""
         covariances = self._covariances()
         if covariances.ndim == 2:
-            return self._shaped(1 / np.sqrt(covariances))
-        return self._shaped(inverse_roots(covariances).transpose(0, 2, 1))
+            return self._shaped(1 / np.sqrt(covariances), math.inf)
+        return self._shaped(inverse_roots(covariances).transpose(0, 2, 1), math.inf)
 
-    def _shaped(self, whole: Floats) -> Any:
-        """Return covariances or their like (k, d, d) or (k, d) in the shape of scikit-learn."""
-        kind = self._type
+    def _shaped(self, whole: Floats, constant: float = 0.0) -> Any:
+        """Return covariances or their like (k, p, p) or (k, p) in the shape of scikit-learn.
+
+        A column that the fit left out has the value ``constant``, and none beside others.
+        """
+        kind, constants = self._type, self._constant_values
         if kind.shape == "spherical":
             whole = whole[:, 0]
+        elif kind.shape == "diag":
+            whole = restore_columns(whole, constants, constant)
+        else:
+            whole = restore_matrices(whole, constants, constant)
         if kind.tied:
             whole = whole[0]
         if np.ndim(whole) == 0:
@@ -264,11 +277,13 @@ class GaussianMixture(MixtureEstimator):
         return CovarianceType(self.covariance_type_)
 
     def _covariances(self) -> Floats:
-        kind, (k, d) = self._type, self.means_.shape
+        kind, k, own = self._type, self._k(), self._varying
         found = as_floats(self.covariances_)
         if kind.tied:
             found = np.repeat(found[None], k, axis=0)
-        return np.repeat(found[:, None], d, axis=1) if kind.shape == "spherical" else found
+        if kind.shape == "spherical":
+            return np.repeat(found[:, None], len(own), axis=1)
+        return found[:, own] if kind.shape == "diag" else found[:, own[:, None], own]
 
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
         self.covariance_type_: str = kind.name
@@ -289,7 +304,7 @@ class GaussianMixture(MixtureEstimator):
 
     def _n_parameters(self) -> int:
         student = bool(np.isfinite(self.degrees_of_freedom_))
-        return self._type.n_parameters(*self._dimensions) + student
+        return self._type.n_parameters(self._k(), len(self._varying)) + student
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -301,7 +316,8 @@ class GaussianMixture(MixtureEstimator):
     def _parameter_tables(self) -> list[Table]:
         names = column_names(self)
         columns = [self.component, "weight", *names]
-        deviations = numbered_rows(np.sqrt(self._mixture().variances))
+        variances = restore_columns(self._mixture().variances, self._constant_values, 0.0)
+        deviations = numbered_rows(np.sqrt(variances))
         spread = "Scales" if np.isfinite(self.degrees_of_freedom_) else "Standard deviations"
         return [
             Table("Components", columns, numbered_rows(self.weights_, self.means_)),
@@ -310,7 +326,7 @@ class GaussianMixture(MixtureEstimator):
         ]
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
-        before = self.lower_bound_ if self._last(rows.n_features) else None
+        before = self.lower_bound_ if self._last(rows) else None
         super()._store_fit(found, rows)
         if before is not None:
             self.converged_ |= abs(self.lower_bound_ - before) < self.tol
@@ -318,9 +334,9 @@ class GaussianMixture(MixtureEstimator):
             sys.stdout.write("\n".join(self._steps()) + "\n")
 
     def _options(self, rows: Rows) -> Options:
-        k, d = None if self.n_components == "auto" else int(self.n_components), rows.n_features
-        last = self._last(d)
-        given = last or self._given(k, d)
+        k = None if self.n_components == "auto" else int(self.n_components)
+        last = self._last(rows)
+        given = last or self._given(k, rows)
         placed = given is not None and given.means is not None
         return Options(
             k=k,
@@ -347,38 +363,27 @@ class GaussianMixture(MixtureEstimator):
         word = "converged" if self.converged_ else "did not converge"
         yield f"EM {word} in {self.n_iter_} passes: mean log-likelihood {self.lower_bound_:.6f}"
 
-    def _last(self, d: int) -> Given | None:
+    def _last(self, rows: Rows) -> Given | None:
         """Return the last fit, if the user asks for it and it fits."""
         if not self.warm_start or self._going_on() or getattr(self, "means_", None) is None:
             return None
         same = self.covariance_type in (self.covariance_type_, "auto")
-        if not same or self.means_.shape != (self.n_components, d):
+        shape = (self.n_components, rows.source.n_features)
+        own = np.arange(shape[1]) if rows.columns is None else rows.columns
+        places = np.flatnonzero(np.isin(self._varying, own))
+        # a column that varies now, and did not, has no variance to start from
+        if not same or self.means_.shape != shape or len(places) < len(own):
             return None
-        last = self._mixture()
+        last = self._mixture().take_columns(places)
         freedom = None if is_gaussian(last.freedom) else last.freedom
         return Given(last.weights, last.means, last.covariances, freedom)
 
-    def _fit_rows(self, rows: Rows, seed: int, *, reduce: bool = False) -> View:
-        reduces = reduce and self._reducible()
-        constants = None if self.noise != "student" or reduces else constant_columns(rows)
-        if constants is not None:
-            names = [column_names(self)[j] for j in np.flatnonzero(~np.isnan(constants))]
-            raise InputError(
-                "constant_columns_in_tails",
-                "columns {names} are constant, and would count as columns without tails in the "
-                "degrees of freedom of `noise='student'`; leave them out",
-                names=names,
-            )
-        return super()._fit_rows(rows, seed, reduce=reduce)
-
-    def _reducible(self) -> bool:
-        free = not self.warm_start and all(getattr(self, name) is None for name in GIVEN)
-        return free and super()._reducible()
-
-    def _given(self, k: int | None, d: int) -> Given | None:
+    def _given(self, k: int | None, rows: Rows) -> Given | None:
         """Return the start that the user asks for, if any."""
         values = {name: getattr(self, name) for name in GIVEN if getattr(self, name) is not None}
-        return read_given(values, self.covariance_type, k, d) if values else None
+        if not values:
+            return None
+        return read_given(values, self.covariance_type, k, rows.source.n_features, rows.columns)
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

@@ -148,6 +148,13 @@ class Gaussians(State):
         means = center + scales * self.means
         return replace(self, means=means, covariances=self.covariances * factors)
 
+    def take_columns(self, columns: Places) -> Gaussians:
+        """Return the mixture of some columns."""
+        covariances = self.covariances[:, columns]
+        if not self.diagonal:
+            covariances = covariances[:, :, columns]
+        return replace(self, means=self.means[:, columns], covariances=covariances)
+
     @property
     def shared(self) -> bool:
         """Whether all components have the same covariance."""

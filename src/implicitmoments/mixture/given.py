@@ -12,6 +12,7 @@ from implicitmoments.estimator import as_floats
 from implicitmoments.mixture.gaussians import CovarianceType, precisions_of
 from implicitmoments.mixture.starts import Given
 from implicitmoments.notes import InputError
+from implicitmoments.rows.draws import Integers
 
 GIVEN = ("weights_init", "means_init", "precisions_init")
 
@@ -34,7 +35,13 @@ def check_start(init_params: str, n_components: Any, covariance_type: str) -> No
         )
 
 
-def read_given(values: Mapping[str, Any], covariance_type: str, k: int | None, d: int) -> Given:
+def read_given(
+    values: Mapping[str, Any],
+    covariance_type: str,
+    k: int | None,
+    d: int,
+    columns: Integers | None = None,
+) -> Given:
     """Return a start of k components in d columns; raise where it is none.
 
     Parameters
@@ -43,6 +50,9 @@ def read_given(values: Mapping[str, Any], covariance_type: str, k: int | None, d
         Of some names in ``GIVEN``; precisions in the shape of the type.
     k : int or None
         None where the number is to be chosen.
+    columns : array of int, optional
+        Columns that the start is for; all by default. Others are constant: precisions are those
+        given their values.
     """
     if k is None or covariance_type == "auto":
         raise InputError(
@@ -52,8 +62,14 @@ def read_given(values: Mapping[str, Any], covariance_type: str, k: int | None, d
             name=next(iter(values)),
         )
     weights, means, precisions = (_numbers(name, values.get(name)) for name in GIVEN)
+    own = np.arange(d) if columns is None else columns
     _check_shape("weights_init", weights, (k,))
     _check_shape("means_init", means, (k, d))
+    if means is not None:
+        means = means[:, own]
+        _check_finite("means_init", means)
+    if weights is not None:
+        _check_finite("weights_init", weights)
     if weights is not None and (weights.min() < 0 or not np.isclose(weights.sum(), 1.0)):
         raise InputError(
             "weights_not_a_distribution",
@@ -63,11 +79,13 @@ def read_given(values: Mapping[str, Any], covariance_type: str, k: int | None, d
             least=float(weights.min()),
         )
     kind = CovarianceType(covariance_type)
-    return Given(weights, means, _covariances(precisions, kind, k, d))
+    return Given(weights, means, _covariances(precisions, kind, k, d, own))
 
 
-def _covariances(precisions: Floats | None, kind: CovarianceType, k: int, d: int) -> Floats | None:
-    """Return the covariances, (k, d, d) or (k, d), of precisions that the user gives."""
+def _covariances(
+    precisions: Floats | None, kind: CovarianceType, k: int, d: int, columns: Integers
+) -> Floats | None:
+    """Return the covariances of some columns, of precisions that the user gives."""
     if precisions is None:
         return None
     shape = {"full": (d, d), "diag": (d,), "spherical": ()}[kind.shape]
@@ -75,6 +93,9 @@ def _covariances(precisions: Floats | None, kind: CovarianceType, k: int, d: int
     whole = np.repeat(precisions[None], k, axis=0) if kind.tied else precisions
     if kind.shape == "spherical":
         whole = np.repeat(whole[:, None], d, axis=1)
+    whole = whole[:, columns]
+    whole = whole[:, :, columns] if kind.shape == "full" else whole
+    _check_finite("precisions_init", whole)
     symmetric = kind.shape != "full" or np.allclose(whole, whole.transpose(0, 2, 1))
     least = np.linalg.eigvalsh(whole).min() if kind.shape == "full" else whole.min()
     if not symmetric or least <= 0:
@@ -101,7 +122,7 @@ def _numbers(name: str, value: Any) -> Floats | None:
 
 
 def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> None:
-    """Raise for an array of another shape, or with NaN or infinity."""
+    """Raise for an array of another shape."""
     if value is not None and value.shape != shape:
         raise InputError(
             "init_of_wrong_shape",
@@ -110,5 +131,8 @@ def _check_shape(name: str, value: Floats | None, shape: tuple[int, ...]) -> Non
             expected=shape,
             found=value.shape,
         )
-    if value is not None and not np.isfinite(value).all():
+
+
+def _check_finite(name: str, value: Floats) -> None:
+    if not np.isfinite(value).all():
         raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)

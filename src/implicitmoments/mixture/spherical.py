@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NotRequired
 
 import numpy as np
@@ -21,6 +22,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import restore_columns
 from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
@@ -83,7 +85,8 @@ class SphericalMixture(MixtureEstimator):
         In decreasing order.
     means_ : array of shape (k, n_features)
     variance_ : float, or array of shape (k,)
-        One for all components, or one each.
+        One for all components, or one each; of the columns that are not constant. Constant ones
+        are left out of the fit, with a note; a row with another value there has density 0.
     weight_errors_, mean_errors_, variance_errors_ : arrays or None
         Standard errors, in the shapes of the parameters; NaN where a note says so.
     n_components_ : int
@@ -178,7 +181,7 @@ class SphericalMixture(MixtureEstimator):
 
     def _covariances(self) -> Floats:
         variances = np.broadcast_to(as_floats(self.variance_), self._k())
-        return np.repeat(variances[:, None], self.means_.shape[1], axis=1)
+        return np.repeat(variances[:, None], len(self._varying), axis=1)
 
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
         self.variance_: Any = self._shaped(whole, kind)
@@ -191,8 +194,13 @@ class SphericalMixture(MixtureEstimator):
         return float(whole[0, 0]) if kind.tied else move_like(whole[:, 0], self.means_)
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
-        self.decoded_components_ = found.components
-        self.stats_ |= component_stats(found.components)
+        decoded = found.components
+        self.stats_ |= component_stats(decoded)
+        if decoded is not None:  # a constant column is at the origin of the coordinates
+            whole = partial(restore_columns, constants=rows.constants, fill=0.0)
+            vectors, guesses = whole(decoded.vectors), whole(decoded.guesses)
+            decoded = replace(decoded, vectors=vectors, guesses=guesses)
+        self.decoded_components_ = decoded
         super()._store_fit(found, rows)
 
     def _options(self, rows: Rows) -> Options:
@@ -209,7 +217,7 @@ class SphericalMixture(MixtureEstimator):
 
     def _n_parameters(self) -> int:
         known = self.variance is not None
-        return self._type.n_parameters(*self._dimensions) - known
+        return self._type.n_parameters(self._k(), len(self._varying)) - known
 
     def _title(self) -> str:
         k = self._k()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,6 +32,12 @@ from implicitmoments.mixture.gaussians import (
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
+from implicitmoments.rows.constants import (
+    cells_off,
+    precision_of,
+    restore_columns,
+    restore_matrices,
+)
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search.noise import draw_scales
 from implicitmoments.validation import check_whole
@@ -136,14 +141,29 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         raise NotImplementedError
 
     def _covariances(self) -> Floats:
-        """Return the covariances in NumPy, (k, d, d), or (k, d) if they are diagonal."""
+        """Return the covariances in NumPy, (k, p, p), or (k, p) if they are diagonal.
+
+        Of the p columns that vary.
+        """
         raise NotImplementedError
 
     def _mixture(self) -> Gaussians:
-        """Return the mixture in NumPy, in the user's units."""
-        weights, means = as_floats(self.weights_), as_floats(self.means_)
+        """Return the mixture of the columns that vary, in NumPy and in the user's units."""
+        weights, means = as_floats(self.weights_), as_floats(self.means_)[:, self._varying]
         freedom = np.full(len(weights), self._freedom())
         return Gaussians(weights / weights.sum(), means, self._covariances(), freedom)
+
+    @property
+    def _constant_values(self) -> Floats | None:
+        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
+        return getattr(self, "_constants", None)
+
+    @property
+    def _varying(self) -> Integers:
+        """Columns that the fit did not leave out."""
+        if self._constant_values is None:
+            return np.arange(self.means_.shape[1])
+        return np.flatnonzero(np.isnan(self._constant_values))
 
     def _freedom(self) -> float:
         """Return the degrees of freedom of the components."""
@@ -194,9 +214,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
             else:
                 own[...] = own @ np.linalg.cholesky(covariance).T
             own += mixture.means[i]
-        if (columns := self._columns()) is not None:
-            others = np.setdiff1d(np.arange(mixture.d), columns)
-            X[:, others] = mixture.means[0, others]
+        X = restore_columns(X, self._constant_values)
         return move_like(X, self.means_), index_like(labels, self.means_)
 
     def icl(self, X: Any, y: Any = None) -> float:
@@ -224,28 +242,15 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return self._function(log_densities, density=True)
 
-    def _columns(self) -> Integers | None:
-        """Return the columns that vary, where others were left out of the fit."""
-        constants = getattr(self, "_constants", None)
-        return None if constants is None else np.flatnonzero(np.isnan(constants))
-
-    @property
-    def _dimensions(self) -> tuple[int, int]:
-        """Numbers of components, and of columns that were fitted."""
-        columns, (k, d) = self._columns(), self.means_.shape
-        return k, d if columns is None else len(columns)
-
     def _function(self, asked: Asked, *, density: bool = False) -> RowFunction:
-        mixture, columns = self._mixture(), self._columns()
-        if columns is not None:  # covariances are then diagonal
-            own = {
-                "means": mixture.means[:, columns],
-                "covariances": mixture.covariances[:, columns],
-            }
-            mixture = replace(mixture, **own)
+        mixture, constants = self._mixture(), self._constant_values
         d = mixture.d
         width = max(mixture.k, 2 * d if mixture.diagonal else d * (d + 3) // 2)
-        return RowFunction(partial(_evaluate, mixture, asked, density, columns), width=width)
+        function = partial(_evaluate, mixture, asked, density)
+        if constants is not None:
+            epsilon = precision_of(self.means_)
+            function = partial(_evaluate_varying, function, constants, epsilon, density)
+        return RowFunction(function, width=width)
 
     def _evidence(self) -> list[Fact]:
         stats, k, codes = self.stats_, self._k(), self._codes()
@@ -273,15 +278,17 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         return [*facts, Fact(True, Note("moments_started_em"))]
 
     def _noise_free(self, rows: RowSample) -> bool:
-        least = LEAST_VARIANCE * rows.x.var(axis=0)
+        least = LEAST_VARIANCE * rows.x[:, self._varying].var(axis=0)
         return bool(np.any(self._mixture().variances.max(axis=0) <= least))
 
     def _component_view(self, rows: RowSample) -> Means:
         mixture, labels = self._mixture(), to_numpy(self.predict(rows.given))
         variances = mixture.variances.mean(axis=1)
-        spherical = self._type.shape == "spherical"
-        covariances = None if spherical else mixture.expanded().covariances
-        return Means(mixture.weights, mixture.means, variances, np.asarray(labels), covariances)
+        covariances, constants = None, self._constant_values
+        if self._type.shape != "spherical":
+            covariances = restore_matrices(mixture.expanded().covariances, constants)
+        means = as_floats(self.means_)
+        return Means(mixture.weights, means, variances, np.asarray(labels), covariances)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])
@@ -302,9 +309,22 @@ def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     return xp.log(xp.max(_shares(x, mixture), axis=1))
 
 
-def _evaluate(
-    mixture: Gaussians, asked: Asked, density: bool, columns: Integers | None, x: Array
+def _evaluate_varying(
+    function: Callable[[Array], Array], constants: Floats, epsilon: float, density: bool, x: Array
 ) -> Array:
+    """Evaluate a function of the columns that vary; a row off the constants has density 0.
+
+    ``epsilon`` is that of the precision of the rows that were fitted.
+    """
+    xp = namespace_of(x)
+    found = function(xp.take(x, index_like(np.flatnonzero(np.isnan(constants)), x), axis=1))
+    if not density:
+        return found
+    off = xp.any(cells_off(constants, max(epsilon, precision_of(x)), x), axis=1)
+    return xp.where(off, xp.full_like(found, -math.inf), found)
+
+
+def _evaluate(mixture: Gaussians, asked: Asked, density: bool, x: Array) -> Array:
     """Evaluate a function of rows about the centre of a mixture, in units of its deviations.
 
     In double precision: a quadratic form in the products of columns loses half of its digits.
@@ -312,8 +332,6 @@ def _evaluate(
     """
     xp, dtype = namespace_of(x), x.dtype
     x = xp.astype(x, xp.float64, copy=False)
-    if columns is not None:
-        x = xp.take(x, index_like(columns, x), axis=1)
     center, scale = mixture.weights @ mixture.means, np.sqrt(mixture.weights @ mixture.variances)
     found = asked(
         (x - move_like(center, x)) / move_like(scale, x),

@@ -7,21 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, machine_epsilon, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Floats
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers, draw_numbers
+from implicitmoments.rows.fold import DEFAULT_BUDGET, blocks
 from implicitmoments.search import Fitted
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
 TIED, ROUNDING = 0.5, 1e-6
-FLAT = 1e-13  # of the values of a column: deviations that are rounding
-FEW = 100  # rows in which constant columns are looked for before all rows are
-PROBED = 20_000  # rows of which medians are taken
-ROUNDINGS = 8  # epsilons of a value: smaller differences are rounding
+FLAT = 1e-13  # of the values of a column of a sample: deviations that are rounding
 BINDING = 1.01  # times the least variance: so near, it is that
 LEAST = 1e-20  # variance, relative to that of a column: with less, squares lose all their digits
 
@@ -104,12 +102,12 @@ def make_view(
     """
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
     center = counts @ x / counts.sum()
-    variances = counts @ (x - center) ** 2 / counts.sum()
-    flat = variances <= (FLAT * np.abs(x).max(axis=0)) ** 2
+    variances = sum_squares(x, counts, center) / counts.sum()
+    flat = variances <= (FLAT * np.maximum(x.max(axis=0), -x.min(axis=0))) ** 2
     if kind.shape == "spherical":
         variances = np.full(len(center), variances.mean())
         flat = np.full(len(center), flat.all())
-    # a constant column keeps its unit: the least variance is all that it has
+    # a column that varies in other rows alone keeps its unit
     scale = np.sqrt(np.where(flat, 1.0, variances))
     least = (rounding_steps(x, counts, scale) / scale) ** 2 / (2 * math.pi)
     relative = np.ones(len(center))
@@ -123,6 +121,19 @@ def make_view(
         relative = np.full(len(center), relative.mean())
     least = np.maximum(np.maximum(least, ridge * relative), LEAST)
     return View(center, scale, GaussianFamily(kind, least))
+
+
+def sum_squares(x: Floats, counts: Floats, center: Floats) -> Floats:
+    """Return the weighted sums of squared deviations of columns (n, d) from a centre, (d,).
+
+    By blocks: an array of the size of x is not formed.
+    """
+    found = np.zeros(x.shape[1])
+    for rows in blocks(range(len(x)), DEFAULT_BUDGET.rows_per_block(x.shape[1], x)):
+        apart = x[rows.start : rows.stop] - center
+        apart *= apart
+        found += counts[rows.start : rows.stop] @ apart
+    return found
 
 
 def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
@@ -145,30 +156,6 @@ def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
             gaps = gaps[gaps > ROUNDING * scale[j]]
             found[j] = np.quantile(gaps, 0.1) if len(gaps) else 0.0
     return found
-
-
-def constant_columns(rows: Rows) -> Floats | None:
-    """Return the values of columns that are the same in all rows, (d,), NaN in others.
-
-    None where no column is constant, or all are.
-    """
-    center = np.median(np.asarray(rows.sample(PROBED, 0).points, dtype=np.float64), axis=0)
-
-    def count(block: Block) -> Sums:
-        x = block["x"]
-        xp = namespace_of(x)
-        moved = xp.abs(x - move_like(center, x))
-        return {"differ": xp.sum(xp.astype(moved > move_like(size, x), xp.int64), axis=0)}
-
-    size = ROUNDINGS * machine_epsilon(rows.first["x"]) * np.abs(center)
-    # most columns vary among a few rows already
-    some = {"differ": count(rows.sample(FEW, 0).block)["differ"]}
-    if np.all(to_numpy(some["differ"]) > 0):
-        return None
-    varies = (
-        to_numpy(rows.fold(count, width=2 * len(center), what="constant columns")["differ"]) > 0
-    )
-    return None if varies.all() or not varies.any() else np.where(varies, np.nan, center)
 
 
 def check_distinct(sample: Rows, k: int | None) -> None:

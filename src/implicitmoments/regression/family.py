@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from implicitmoments.regression.lines import (
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
+from implicitmoments.search.splits import fit_pairs
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 # A line through as many rows as it has coefficients has no noise, and the likelihood no maximum
@@ -165,6 +167,12 @@ class LineFamily:
         if not self.model.shared:
             return np.zeros(len(v))
         return np.asarray(-0.5 * (rest[0] * (LOG_TWO_PI + np.log(v)) + rest[1] / v))
+
+    def fit_pairs(
+        self, parts: Sequence[Rows], alone: Lines, pairs: Lines, rest: Floats, steps: int
+    ) -> tuple[Lines, Floats]:
+        """Run EM of trials of two parts of lines, each line on rows of its own."""
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
 
     def split_starts(self, part: Rows, state: Lines, i: int, rng: np.random.Generator) -> Lines:
         r"""Return two parts for line i, apart in several directions, equal and unequal.

@@ -9,9 +9,9 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows
+from implicitmoments.rows.far_rows import FEWEST
 from implicitmoments.rows.outliers import (
     EXTREME,
-    FEWEST,
     Near,
     count_far,
     far_limit,

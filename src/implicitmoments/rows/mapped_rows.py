@@ -12,11 +12,13 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
+    index_like,
     lift_rows,
     move_like,
     namespace_of,
     row_keys,
 )
+from implicitmoments.rows.constants import restore_columns
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
@@ -77,9 +79,10 @@ class Census:
 
     kept: int  # rows that are kept and have a positive weight
     total: float  # the sum of their weights
-    # the weighted sum of their squared lengths as mapped, where it is known
+    # The weighted sum of their squared distances from the medians, and the largest of these, where
+    # outliers were looked for; every column in units of its spread.
     squares: float | None = None
-    longest: float | None = None  # the largest of their squared lengths, where it is known
+    longest: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,7 @@ class MappedRows:
     weights: Array | float | None = None
     wide: bool = False
     transform: Callable[[Block], Block] | None = None
+    constants: Floats | None = None
     rows_per_block: int | None = None
     budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
     progress: Progress | None = field(default=None, repr=False)
@@ -116,7 +120,12 @@ class MappedRows:
             return int(self.like.shape[1])
         if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
             return int(self.linear.shape[1])
-        return self.source.n_features
+        return self.source.n_features if self.columns is None else len(self.columns)
+
+    @cached_property
+    def columns(self) -> Integers | None:
+        """Columns of the source that points have; None for all."""
+        return None if self.constants is None else np.flatnonzero(np.isnan(self.constants))
 
     @cached_property
     def first(self) -> Block:
@@ -130,8 +139,9 @@ class MappedRows:
 
     @property
     def origin(self) -> Floats:
-        """The point of the source that is mapped to 0, (d,)."""
-        return np.zeros(self.source.n_features) if self.center is None else self.center
+        """The point that is mapped to 0, (d,), in the columns of the source that points have."""
+        d = self.source.n_features if self.columns is None else len(self.columns)
+        return np.zeros(d) if self.center is None else self.center
 
     @property
     def unit(self) -> float:
@@ -181,6 +191,21 @@ class MappedRows:
             known=self._counted,
         )
 
+    def without(self, constants: Floats | None) -> Self:
+        """Return the rows without columns that are constant; before any map.
+
+        Parameters
+        ----------
+        constants : array of shape (d,) or None
+            Values of the columns that points shall not have; NaN for the others. None for none.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
+        """
+        return replace(self, constants=constants, known=self._counted)
+
     def transformed(self, function: Callable[[Block], Block]) -> Self:
         """Return the rows with a function of their blocks, which comes after the map.
 
@@ -198,6 +223,8 @@ class MappedRows:
 
     def as_given(self) -> Self:
         """Return the rows that are kept, with their weights, without the map.
+
+        Columns that are left out stay so.
 
         Returns
         -------
@@ -284,6 +311,8 @@ class MappedRows:
         """
         x = raw = block["x"]
         xp, found = namespace_of(x), dict(block)
+        if self.columns is not None:
+            x = xp.take(x, index_like(self.columns, x), axis=1)
         if self.wide:
             x = xp.astype(x, xp.float64, copy=False)
             if "counts" in block:
@@ -318,8 +347,11 @@ class MappedRows:
     def _whole(self, block: Block, rows: range | Array, *, keyed: bool = False) -> Block:
         """Return all rows, mapped; those that are not kept have weight 0 and lie at the centre."""
         block = self._weigh(block, rows)
+        center = self.center
+        if center is not None:
+            center = restore_columns(center, self.constants)
         for rule in self.keep:
-            block = leave_out_rows(block, rule(block), self.center)
+            block = leave_out_rows(block, rule(block), center)
         return self.map_block(block, keyed=keyed)
 
     def _weigh(self, block: Block, rows: range | Array) -> Block:
@@ -373,7 +405,8 @@ class MappedRows:
         """
         read, parts = self._whole if whole else self._kept, []
         # the key cannot be computed from mapped points
-        keyed = self.transform is None and (self.center is not None or self.linear is not None)
+        maps = (self.constants, self.center, self.linear)
+        keyed = self.transform is None and any(each is not None for each in maps)
         step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
         for start in range(0, max(len(numbers), 1), step):
             some = numbers[start : start + step]

@@ -14,10 +14,8 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    as_double,
     move_like,
     namespace_of,
-    row_keys,
     to_numpy,
 )
 from implicitmoments.notes import InputError
@@ -28,6 +26,7 @@ from implicitmoments.rows.fold import (
     Measure,
     Sums,
     count_rows,
+    order_by_keys,
     sum_points,
     weights_of,
 )
@@ -36,6 +35,7 @@ from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
+FEW_COLUMNS = 4  # that are compared first where equal rows are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,9 @@ class Rows(MappedRows):
         Map rows in double precision even if the source has single precision.
     transform : callable or None
         A function of a block as mapped that returns one with as many rows; it comes last.
+    constants : array of shape (n_features,) or None
+        Values of columns that points do not have, since they are the same in all rows; NaN for
+        the d columns that they have. None where they have all.
     rows_per_block : int or None
         Rows read at a time; None to choose it by ``budget``.
     budget : MemoryBudget
@@ -323,9 +326,11 @@ class Rows(MappedRows):
         """
         held = self.hold()
         x = held.block["x"]
-        keys = to_numpy(row_keys(as_double(x)))
-        order = np.argsort(keys, kind="stable")
-        if held.weighted_rows or np.any(keys[order[1:]] == keys[order[:-1]]):
+        # rows that differ in a few columns need no more of them to be told apart
+        order, repeated = order_by_keys(x[:, : min(FEW_COLUMNS, int(x.shape[1]))])
+        if repeated or held.weighted_rows:
+            order, repeated = order_by_keys(x)
+        if repeated or held.weighted_rows:
             # rows of one key may differ: they are compared as neighbours in this order
             xp, x = namespace_of(x), take_along(x, order)
             differ = to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1))
@@ -351,7 +356,7 @@ class Rows(MappedRows):
     def held(self) -> bool:
         """Whether all rows are kept, and in memory as a pass measures them."""
         changes = (self.center, self.linear, self.labels, self.weights, self.transform)
-        if self.keep or self.wide or any(change is not None for change in changes):
+        if self.keep or self.wide or any(each is not None for each in (self.constants, *changes)):
             return False
         if not isinstance(self.source, ArraySource):
             return False

@@ -45,13 +45,13 @@ from implicitmoments.search.moves import (
     rank_moves,
     search_moves,
 )
+from implicitmoments.search.splits import split_gains
 from implicitmoments.search.trials import (
     Merges,
     Shares,
     insertion_gains,
     merge_losses,
     responsibilities,
-    split_gain,
 )
 
 __all__ = [
@@ -96,7 +96,7 @@ __all__ = [
     "row_weights",
     "run_em",
     "search_moves",
-    "split_gain",
+    "split_gains",
     "unknown_errors",
     "weight_errors",
     "worth_of_component",

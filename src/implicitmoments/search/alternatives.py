@@ -13,7 +13,8 @@ from scipy.special import chdtri
 from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
 from implicitmoments.search.em import SEARCH, E, Family, R, S, run_em
-from implicitmoments.search.moves import OPTIMISM, OVERLAP, Ranking, rank_moves
+from implicitmoments.search.moves import OVERLAP, Ranking, rank_moves
+from implicitmoments.search.splits import OPTIMISM, further_parameters, gain_needed
 from implicitmoments.search.trials import Merges, total_rows
 
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge
@@ -46,8 +47,9 @@ def penalty_of(family: Family[R, S, E], fit: S, other: S, total: float) -> float
 
 def worth_of_component(family: Family[R, S, E], rows: R, fit: S) -> float:
     """Return a predicted gain of a split from which one component more may have a lower BIC."""
-    larger = fit.add(fit.take(np.zeros(1, dtype=np.int64)), 0.5)
-    return penalty_of(family, fit, larger, total_rows(family, rows)) / OPTIMISM
+    more = further_parameters(family, fit)
+    penalty = 0.5 * more * math.log(total_rows(family, rows))
+    return float(gain_needed(penalty, more))
 
 
 def prefer(
@@ -136,7 +138,8 @@ def one_more(
         return None
     # insertions are candidates for one place: the best of them
     inserted = np.flatnonzero(ranking.origins < 0)[1:]
-    worth = np.setdiff1d(np.flatnonzero(ranking.gains > OPTIMISM * least), inserted)
+    penalty = penalty_of(family, fit, ranking.apply(fit, np.array([0])), total_rows(family, rows))
+    worth = np.setdiff1d(np.flatnonzero(ranking.gains > penalty), inserted)
     # all that pay, and the best alone: where one is missing, others may look like two beside it
     best = None
     for which in [np.array([0]), worth][: 1 + (len(worth) > 1)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -55,6 +56,13 @@ class State:
         if self.k == 1:
             return other
         return self.drop(i).add(other, float(self.weights[i] / self.weights.sum()))
+
+
+def concatenate(states: Sequence[S]) -> S:
+    """Return all components of several states, with the weights that they have."""
+    first = states[0]
+    names = (field.name for field in fields(first))
+    return type(first)(*(np.concatenate([getattr(s, name) for s in states]) for name in names))
 
 
 def _shares(weights: Floats) -> Floats:
@@ -178,6 +186,30 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
 
     def rest_bound(self, rest: Floats, trials: S, size: int) -> Floats:
         """Return the expected log-likelihood of the rest under each trial's shared parameters."""
+        ...
+
+    def fit_pairs(
+        self, parts: Sequence[R], alone: S, pairs: S, rest: Floats, steps: int
+    ) -> tuple[S, Floats]:
+        """Run EM of trials of two parts of components, each component on rows of its own.
+
+        Parameters
+        ----------
+        parts : sequence of c rows
+            The rows of each component.
+        alone : State
+            The c components, with weights of 1.
+        pairs : State
+            2 s parts for each component.
+        rest : array of shape (c, p)
+            For each component, the pool of the others.
+
+        Returns
+        -------
+        pairs : State
+        gains : array of shape (c, s)
+            Rise of the log-likelihood of these rows and the rest above that of the component.
+        """
         ...
 
     def split_starts(self, part: R, state: S, i: int, rng: np.random.Generator) -> S:

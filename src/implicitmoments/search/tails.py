@@ -11,7 +11,8 @@ from implicitmoments.notes import Note
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
 from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
-from implicitmoments.search.moves import GROW, OPTIMISM, Ranking
+from implicitmoments.search.moves import GROW, Ranking
+from implicitmoments.search.splits import OPTIMISM
 
 # Least fall of the Bayesian information criterion that is said. Of Gaussian noise Student's law
 # gains half a χ² of one degree of freedom, 2 + log n with a probability of 0.8 % at n = 50.

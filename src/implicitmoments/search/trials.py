@@ -1,8 +1,7 @@
-"""Predicted changes of the log-likelihood: local splits, insertions, merges and drops."""
+"""Predicted changes of the log-likelihood by insertions, merges and drops."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -23,15 +22,10 @@ from implicitmoments.arrays import (
 from implicitmoments.rows import DEFAULT_BUDGET
 from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S
 
-HELD = 1e-3  # responsibility above which a component holds a row: less of it is no evidence
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
-FEWEST_TRIALS = 3  # starts of a split that run to the end
+FEWEST_TRIALS = 3  # starts of a split or an insertion that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 PART = 0.5  # of the rows of a component that a part of it holds
-# A split is judged by few steps on few rows first: 3 steps, on 400 rows, four per parameter, or so
-# many that no gain by chance, a nat per parameter, is taken for one that is of use. Of 2,120
-# splits, 502 ended there, one of which would have been of use, with a gain of 2.6 nats.
-SCREEN_ROWS, SCREEN_STEPS, SCREEN_SAFETY = 400, 3, 3.0
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
 
 
@@ -46,7 +40,7 @@ class Shares:
     @property
     def log_likelihood(self) -> float:
         """Of all rows."""
-        return _dot(self.counts, self.log_density)
+        return weighted_sum(self.counts, self.log_density)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,120 +98,6 @@ def total_rows(family: Family[R, S, E], rows: R) -> float:
     """Return the number of rows, as often as they count."""
     counts = family.counts(rows)
     return float(namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64))
-
-
-def split_gain(  # noqa: PLR0913 (each documented)
-    family: Family[R, S, E],
-    rows: R,
-    state: S,
-    found: Shares,
-    pool: Floats,
-    i: int,
-    rng: np.random.Generator,
-    budget: Budget = LOCAL,
-    *,
-    worth: float = 0.0,
-) -> tuple[float, S]:
-    """Return the rise of the log-likelihood by the best split of component i, and its parts.
-
-    EM of two parts runs on the rows that the component holds, weighted by responsibility, from
-    all starts at once. The responsibilities of the other components are fixed, so the rise is a
-    lower bound of what EM of all components reaches.
-
-    Parameters
-    ----------
-    found : Shares
-        Of ``state``.
-    pool : array of shape (k, p)
-        ``family.pool`` of ``state``.
-    budget : Budget
-        Of one component: rows are subsampled down to ``budget.rows``.
-    worth : float
-        A gain that is of use. Where few rows show that less is to be expected, the others are not
-        used, and the gain is an estimate.
-    """
-    share = to_numpy(found.shares[:, i]).astype(np.float64)
-    places = np.flatnonzero(share > HELD)
-    if len(places) < 2:
-        return -np.inf, state.keep(np.array([i, i]))
-    held = share * to_numpy(found.counts).astype(np.float64)
-
-    def some(n: int) -> R:
-        if len(places) <= n:
-            return family.part(rows, places, held[places])
-        chosen = np.sort(rng.choice(places, n, replace=False))
-        return family.part(rows, chosen, len(places) / n * held[chosen])
-
-    def rise(part: R) -> float:
-        base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
-        return float(
-            np.nanmax(levels, initial=-np.inf) - base - float(family.rest_bound(rest, alone, 1)[0])
-        )
-
-    rest, alone = pool.sum(axis=0) - pool[i], state.keep(np.array([i]))
-    one = family.n_parameters(alone)
-    more = family.n_parameters(alone.add(alone, 0.5)) - one
-    enough = SCREEN_SAFETY * more / worth if worth > SCREEN_SAFETY * more else 0.0
-    few = min(len(places), max(SCREEN_ROWS, 4 * one, math.ceil(enough * len(places))))
-    part = some(few)
-    trials, half = family.split_starts(part, state, i, rng), budget.steps // 2
-    if trials.k == 0:
-        return -np.inf, state.keep(np.array([i, i]))
-    trials, levels = _fit_pairs(family, part, trials, rest, SCREEN_STEPS)
-    chance = more * float(held[places].sum()) / few  # of few rows, each of its mean weight
-    if _most_gain(gain := rise(part), chance) < worth:
-        return gain, trials.keep(_best_pairs(levels, 1))
-    trials, levels = _fit_pairs(family, some(budget.rows), trials, rest, half - SCREEN_STEPS)
-    # Successive halving: a quarter of the trials goes on, and on all rows of the component, since
-    # parameters that fit some of the rows by chance do not fit the others.
-    trials = trials.take(_best_pairs(levels, max(FEWEST_TRIALS, len(levels) // 4)))
-    part = some(len(places))
-    trials, levels = _fit_pairs(family, part, trials, rest, half)
-    return rise(part), trials.keep(_best_pairs(levels, 1))
-
-
-def _most_gain(gain: float, chance: float) -> float:
-    """Return the most that a split may gain in the end.
-
-    Parameters
-    ----------
-    gain : float
-        After a few steps.
-    chance : float
-        What it gains by chance: p ± √p nats for p further parameters.
-    """
-    most = chance + SCREEN_SAFETY * math.sqrt(chance)
-    return min(SCREEN_SAFETY * gain, most + SCREEN_SAFETY * max(gain - chance, 0.0))
-
-
-def _fit_pairs(
-    family: Family[R, S, E], part: R, trials: S, rest: Floats, steps: int
-) -> tuple[S, Floats]:
-    """Run EM of pairs; return them and their log-likelihoods, with the rest."""
-    counts = family.counts(part)
-    for _ in range(steps):
-        shares = _pair_shares(family.log_joint(part, trials), counts)
-        trials = family.fit_trials(family.expect(part, shares, trials), trials, 2, rest)
-    joint = family.log_joint(part, trials)
-    xp, one, other = namespace_of(joint), joint[:, 0::2], joint[:, 1::2]
-    levels = counts @ (xp.maximum(one, other) + xp.log1p(xp.exp(-xp.abs(one - other))))
-    found: Floats = to_numpy(levels).astype(np.float64)
-    return trials, found + family.rest_bound(rest, trials, 2)
-
-
-def _pair_shares(joint: Array, counts: Array) -> Array:
-    """Return responsibilities within pairs times counts, (n, 2s); the argument is overwritten."""
-    xp = namespace_of(joint)
-    odds = xp.exp(xp.clip(joint[:, 1::2] - joint[:, 0::2], max=LARGEST_LOG))
-    joint[:, 0::2] = first = counts[:, None] / (1 + odds)
-    joint[:, 1::2] = counts[:, None] - first
-    return joint
-
-
-def _best_pairs(levels: Floats, n: int) -> Places:
-    """Return the components of the n best trials."""
-    best = np.argsort(-np.nan_to_num(levels, nan=-np.inf), kind="stable")[:n]
-    return np.column_stack([2 * best, 2 * best + 1]).ravel()
 
 
 def insertion_gains(
@@ -326,7 +206,8 @@ def _columns(array: Array, chosen: Places) -> Array:
     return namespace_of(array).take(array, index_like(chosen, array), axis=1)
 
 
-def _dot(counts: Array, values: Array) -> float:
+def weighted_sum(counts: Array, values: Array) -> float:
+    """Return the sum of values that count as given, in double precision."""
     xp = namespace_of(values)
     product: Any = xp.sum(counts * values, dtype=xp.float64)
     return float(product)
