@@ -10,8 +10,9 @@ import numpy as np
 
 from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import InputError, Note
-from implicitmoments.regression.fit import FittedLines, Unexplained
+from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.lines import Lines, Model, Standard
+from implicitmoments.regression.unexplained import Unexplained
 from implicitmoments.rows import Rows, Whitening
 from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import ENOUGH, merge_note

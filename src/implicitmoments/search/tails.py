@@ -132,9 +132,7 @@ def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | Non
     """Return the cheapest merge; None if it is predicted to cost far more than its penalty."""
     if state.k == 1:
         return None
-    found = trials.responsibilities(law, rows, state)
-    sums = law.expect(rows, found.shares * found.counts[:, None], state)
-    merges = trials.merge_losses(law, rows, state, found, sums)
+    merges = trials.merges_of(law, rows, state)
     less = merges.apply(state)
     saved = law.n_parameters(state) - law.n_parameters(less)
     return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less
