@@ -36,9 +36,9 @@ from implicitmoments.regression.unexplained import (
 )
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
-    SEARCH,
     WHOLE,
     Budget,
+    Chosen,
     Fitted,
     bic,
     choose_k,
@@ -49,6 +49,7 @@ from implicitmoments.search import (
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
+BESIDE = replace(EM_ON_SAMPLE, steps=20)  # EM on all rows of a number beside the best
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 
 
@@ -173,29 +174,71 @@ def _start(model: Model, rows: Rows, k: int, seed: int) -> Start:
 def _choose(data: _Data, most: int) -> dict[int, KLines]:
     """Return fits of several numbers of lines, the best of them by BIC and its neighbours.
 
-    Lines are grown from one on a sample, which shows about how many there are. That number, the
-    smallest ones and the neighbours of the best are then fitted as if they were asked for.
+    Lines are grown from one on a sample, which shows about how many there are. Where rows are few,
+    that number, the smallest ones and the neighbours of the best are then fitted as if they were
+    asked for. Else only the best is, and its neighbours are it with a line split, or two merged.
     """
-    some, rng = some_of(data.many, SEARCH.rows), np.random.default_rng(data.seed)
-    one = one_line(data.family, some)
-    grown = choose_k(data.family, some, one, most, N_MOVES, rng, EM_ON_SAMPLE, local_budget(some))
+    q, rng = data.many.n_features - 1, np.random.default_rng(data.seed)
+    some = some_of(data.many, rows_for(1, q))
+    one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
+    grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
     held = replace(data, rows=data.many)
+    if data.many.kept < 2 * rows_for(grown.searched.state.k, q):
+        fits = _fit_each(held, grown, most, rng)
+    else:
+        fits = _fit_around(held, grown.searched.state, most)
+    if held.rows.kept == data.rows.kept:
+        return fits
+    best = min(fits, key=lambda k: held.bic(fits[k]))
+    return {
+        k: replace(fits[k], em=run_em(data.family, data.rows, fits[k].em.state, data.budget))
+        for k in {best - 1, best, best + 1} & set(fits)
+    }
+
+
+def _fit_each(
+    data: _Data, grown: Chosen[Lines], most: int, rng: np.random.Generator
+) -> dict[int, KLines]:
+    """Fit the number that was grown, the smallest ones, and the neighbours of the best."""
 
     def fit(k: int) -> KLines:
-        return _fit_k(held, k, [grown.states[k]] if k in grown.states else [])
+        return _fit_k(data, k, [grown.states[k]] if k in grown.states else [])
 
-    def fit_all(k: int) -> KLines:
-        found = fits[k] if k in fits else fit(k)
-        return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
-
-    fits = fit_neighbours(fit, held.bic, {*ALWAYS, grown.searched.state.k}, most)
-    best = min(fits, key=lambda k: held.bic(fits[k]))
+    fits = fit_neighbours(fit, data.bic, {*ALWAYS, grown.searched.state.k}, most)
+    best = min(fits, key=lambda k: data.bic(fits[k]))
     if best + 1 in fits:  # which found other lines, perhaps better ones
-        less = merge_cheapest(data.family, held.rows, fits[best + 1].em.state)
-        em = run_em(data.family, held.rows, less, data.budget)
+        less = merge_cheapest(data.family, data.rows, fits[best + 1].em.state)
+        em = run_em(data.family, data.rows, less, data.budget)
         if em.level > fits[best].em.level:
             found = Found.best_of(data.family, fits[best].found.rows, [em.state], rng)
             fits[best] = replace(fits[best], em=em, found=found, checked=found)
-    if held.rows.kept == data.rows.kept:
-        return fits
-    return fit_neighbours(fit_all, data.bic, {best}, most)
+    return fits
+
+
+def _fit_around(data: _Data, state: Lines, most: int) -> dict[int, KLines]:
+    """Fit as many lines as a state has, and more or fewer while BIC falls."""
+    fits = dict[int, KLines]()
+    while True:
+        k = state.k
+        fits[k] = best = _fit_k(data, k, [state])
+        more = best.found.more
+        if more is not None and k < more.state.k <= most and more.state.k not in fits:
+            state = more.state
+            continue
+        beside = dict[int, KLines]()
+        if k < most and k + 1 not in fits:
+            larger = best.found.ranking.apply(best.found.state, np.zeros(1, dtype=np.int64))
+            beside[k + 1] = _refit(data, best, larger)
+        if k > 1 and k - 1 not in fits and best.found.merges is not None:
+            beside[k - 1] = _refit(data, best, best.found.merges.apply(best.found.state))
+        better = [each for each in beside.values() if data.bic(each) < data.bic(best)]
+        fits |= beside
+        if not better:
+            return fits
+        state = min(better, key=data.bic).em.state
+
+
+def _refit(data: _Data, fit: KLines, state: Lines) -> KLines:
+    """Return a fit with other lines."""
+    state = run_em(data.family, fit.found.rows, state, EM_ON_SAMPLE).state
+    return replace(fit, em=run_em(data.family, data.rows, state, BESIDE))
