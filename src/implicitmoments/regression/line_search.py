@@ -97,8 +97,10 @@ class Found:
 
     @property
     def settled(self) -> bool:
-        """Whether no line is superfluous where it is, and no move promises a gain."""
-        return self.less is None and next(self.ranking.promising(), None) is None
+        """Whether no line is superfluous or looks double, and no move promises a gain."""
+        if self.less is not None or next(self.ranking.promising(), None) is not None:
+            return False
+        return self.more is None
 
     def move(self) -> Found:
         """Exchange lines while that raises the likelihood."""
@@ -139,22 +141,25 @@ class Found:
         def fresh() -> Lines:
             return family.random_lines(rows, self.state, rng)
 
+        last = self
+
         def settled(fitted: Fitted[Lines]) -> bool:
-            # with few rows lines may be wrong and seem settled
-            return not whole and Found(family, rows, rng, fitted.state, fitted.level).less is None
+            nonlocal last
+            last = self._after(fitted)
+            return not whole and last.settled  # with few rows lines may be wrong and seem so
 
         if not whole or patience < LEAST_PATIENCE:
             patience = max(patience, LEAST_PATIENCE)
-            state = cross_fresh(family, rows, self.state, fresh, patience, settled)
-            return self._after(state), 0.0
+            best = cross_fresh(family, rows, self.state, fresh, patience, settled)
+            return last if last.state is best.state else self._after(best), 0.0
         one, local = one_line(family, rows), local_budget(rows)
         grown = [grow(family, rows, one, k, rng, local=local).state for _ in range(N_GROWTHS)]
         crossed = cross_populations(family, rows, [*grown, self.state], fresh, patience, rng)
-        return self._after(crossed.state), crossed.apart
+        best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
+        return self._after(best), crossed.apart
 
-    def _after(self, state: Lines) -> Found:
-        found = Found.best_of(self.family, self.rows, [self.state, state], self.rng)
-        return replace(found, accepted=self.accepted)
+    def _after(self, fitted: Fitted[Lines]) -> Found:
+        return replace(self, state=fitted.state, level=fitted.level, ranked=None)
 
 
 def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:

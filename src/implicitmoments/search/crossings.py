@@ -51,7 +51,7 @@ def cross_fresh(
     fresh: Callable[[], S],
     patience: int,
     settled: Callable[[Fitted[S]], bool],
-) -> S:
+) -> Fitted[S]:
     """Cross a fit with random ones while that raises the likelihood.
 
     Parameters
@@ -71,7 +71,7 @@ def cross_fresh(
         failures, best = 0 if gain > ENOUGH else failures + 1, max(child, best, key=_level)
         if failures == 0 and settled(best):
             break
-    return best.state
+    return best
 
 
 def cross_populations(
