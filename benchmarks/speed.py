@@ -6,12 +6,14 @@ Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [
      python benchmarks/speed.py full     [--seeds 3]
      python benchmarks/speed.py readme   [--seeds 10]
      python benchmarks/speed.py codebooks [--sizes digits]
+     python benchmarks/speed.py startup
 
 mixtures: SphericalMixture, GaussianMixture (spherical) and KMeans of scikit-learn with one start,
 all on the same rows in one process. growth: the same for sizes that grow in k, in d and in N, with
 the exponents of the times. large: 1,000 components. full: GaussianMixture with full covariances.
 readme: the data of the README, with 24,000 and with 60,000 rows.
-codebooks: 200 components for the digits and for patches of the images of scikit-learn.
+codebooks: 200 components for the digits and for patches of the images of scikit-learn. startup:
+processor time of the import of an estimator and of each command, beside that of sklearn.mixture.
 
 Parts of the fit by themselves are columns, too (``--methods`` chooses columns): "moments only" is
 EM from decoded moments, or from k-means++ where that has the higher likelihood, without moves (for
@@ -43,6 +45,8 @@ from time import process_time
 from typing import Any, TypeAlias
 
 import numpy as np
+
+import startup
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -352,7 +356,7 @@ def main() -> None:
     """Print the tables of a kind."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     kinds = {"mixtures": MIXTURES, "large": LARGE, "full": FULL, "readme": README}
-    parser.add_argument("kind", choices=[*kinds, "growth", "codebooks"])
+    parser.add_argument("kind", choices=[*kinds, "growth", "codebooks", "startup"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=7_000)
     parser.add_argument("--jobs", type=int, default=1, help="data sets at a time")
@@ -369,6 +373,8 @@ def main() -> None:
         grow(options)
     elif options.kind == "codebooks":
         codebooks(options)
+    elif options.kind == "startup":
+        startup.measure()
     else:
         sizes = kinds[options.kind]
         chosen = [each for each in sizes if not options.sizes or each.name in options.sizes]

@@ -2,40 +2,12 @@
 
 import ast
 import importlib
-import pickle
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from sklearn.base import clone
 
 import implicitmoments as im
-
-LARGE = ("numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "rich")
-
-
-def imported(code):
-    """Which large modules a new process has after some code."""
-    tail = f"import sys; print(*[name for name in {LARGE!r} if name in sys.modules])"
-    command = [sys.executable, "-c", f"{code}\n{tail}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()[-1].split()
-
-
-def test_the_package_alone_imports_nothing_large():
-    assert imported("import implicitmoments, implicitmoments.cli.app") == []
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fit", "--help"], ["fti"]])
-def test_help_imports_nothing_large(arguments):
-    code = (
-        f"import sys; sys.argv[1:] = {arguments!r}\n"
-        "from implicitmoments.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass"
-    )
-    assert imported(code) == []
 
 
 def test_every_name_is_there():
@@ -83,12 +55,6 @@ def test_public_names_are_these(home):
     module = importlib.import_module(f"implicitmoments.{home}".rstrip("."))
     assert sorted(module.__all__) == sorted(PUBLIC[home].split())
     assert all(hasattr(module, name) for name in module.__all__)
-
-
-def test_estimators_are_pickled_into_a_process_that_has_imported_nothing():
-    model = clone(im.SphericalMixture(3))
-    code = f"import pickle; assert pickle.loads({pickle.dumps(model)!r}).n_components == 3"
-    assert "sklearn" in imported(code)
 
 
 def _constants(path):

@@ -12,6 +12,8 @@ Names are imported when they are first used (PEP 562), so that the command line 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from implicitmoments.lazy import import_on_use
+
 if TYPE_CHECKING:
     from implicitmoments import (
         circuits,
@@ -82,22 +84,12 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # with it every name would pass the type checker
+    _import = import_on_use(__name__, _HOMES)
 
     def __getattr__(name):
-        module = f"implicitmoments.{_HOMES.get(name, name)}"
         if name == "__version__":
-            value = import_module("importlib.metadata").version("implicitmoments")
-        elif name in _HOMES:
-            value = getattr(import_module(module), name)
-        else:  # a folder, or nothing
-            try:
-                return import_module(module)
-            except ModuleNotFoundError as missing:
-                if missing.name != module:
-                    raise
-            raise AttributeError(f"module 'implicitmoments' has no attribute {name!r}")
-        globals()[name] = value
-        return value
+            return import_module("importlib.metadata").version("implicitmoments")
+        return _import(name)
 
 
 def __dir__() -> list[str]:

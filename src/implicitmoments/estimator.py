@@ -6,43 +6,21 @@ line of ``registry.py``; nothing else has to know of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.arrays import Floats
+from implicitmoments.description import Description, findings_of, fit_columns
+from implicitmoments.notes import Note, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.validation import check_flag, check_whole
 
-LEVEL = "mean log-likelihood per row"
-# fitted attributes and statistics that have one name in all estimators
-FOUND = {
-    "n_components_": "components",
-    "covariance_type_": "covariance type",
-    "degree_": "degree",
-    "order_": "order of the test",
-    "variance_": "variance",
-    "noise_": "noise (scale)",
-    "degrees_of_freedom_": "degrees of freedom of the noise",
-    "weights_": "weights",
-    "lower_bound_": LEVEL,
-    "acceptance_rate_": "acceptance rate",
-    "n_iter_": "iterations",
-    "converged_": "converged",
-}
-MEASURED = {
-    "separation": "separation (noise standard deviations)",
-    "distance": "total variation from the rows, at least",
-    "outliers": "outliers left out",
-}
-SHOWN = 4  # entries of an array in the table of findings
 KOLMOGOROV_CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (
@@ -62,78 +40,40 @@ class Fact(NamedTuple):
     note: Note
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table with names of columns."""
-
-    name: str  # its heading
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]  # numbers and strings
-    meanings: Mapping[str, str] = field(default_factory=dict)  # what the first cells of rows mean
-    marked: frozenset[str] = frozenset()  # first cells of rows that stand out
-    note: str = ""  # beneath the heading
-
-
-class FittedEstimator:
+class FittedEstimator(Description):
     """Base of all estimators: description, findings and display.
 
     Attributes
     ----------
-    kind : str
-        The word of the command line.
     labelled : bool
         Whether it is fitted to rows with labels.
     answers : mapping of str to str
         Which of the questions ``"labels"``, ``"probabilities"``, ``"predictions"``,
         ``"components"`` (given x and y), ``"densities"`` and ``"samples"`` it answers, and by
         which method.
-    component : str
-        What a component is called.
-    vectors : str
-        The fitted attribute with one vector per component; empty without components.
-    results : tuple of str
-        Fitted attributes for a user, in the order they are shown.
-    saved : mapping of str to type
-        Fitted attributes that a model file must have, or may have if ``NotRequired``; all that
-        hold records, whose classes a file may then contain.
     variants : mapping of type to type
         Records that stand where the field of a record is annotated by a protocol.
-    points, slopes : tuple of str
-        Fitted attributes in the units of the columns, and in their inverse.
     density_of_labels : bool
         Whether densities are of labels given rows, and do not depend on the units of columns.
     iterative : bool
         Whether a fit has steps that a picture may show.
-    score_name : str
-        What ``score`` returns.
     captions : mapping of str to str
         How to read each picture, empty where there is none: ``"spectra"``, ``"components"``,
         ``"fit"``, and variants
         ``"components_of_one"`` and ``"components_one_column"``.
     """
 
-    kind: ClassVar[str]
     labelled: ClassVar[bool] = False
     answers: ClassVar[Mapping[str, str]] = {}
-    component: ClassVar[str] = "component"
-    vectors: ClassVar[str] = ""
-    results: ClassVar[tuple[str, ...]] = ()
-    saved: ClassVar[Mapping[str, Any]] = {}
     variants: ClassVar[Mapping[Any, Any]] = {}
-    points: ClassVar[tuple[str, ...]] = ()
-    slopes: ClassVar[tuple[str, ...]] = ()
     density_of_labels: ClassVar[bool] = False
     iterative: ClassVar[bool] = True
-    score_name: ClassVar[str] = LEVEL
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
 
     random_state: RandomState
     rows_per_block: int | None
     max_components: int  # of estimators that choose their number
-    stats_: dict[str, Any]
-    notes_: Notes
-    n_features_in_: int
 
     def fit(
         self,
@@ -202,25 +142,13 @@ class FittedEstimator:
         check_is_fitted(self)
         return as_seed(self.random_state if random_state is None else random_state)
 
+    @property
+    def _constant_values(self) -> Floats | None:
+        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
+        return getattr(self, "_constants", None)
+
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""
-        raise NotImplementedError
-
-    def _k(self) -> int:
-        """Return the number of components found, or asked for where none are."""
-        return int(getattr(self, "n_components_", None) or self.n_components)  # type: ignore[attr-defined]
-
-    def _findings(self) -> dict[str, Any]:
-        """Return the findings of a fit, by name."""
-        found = {
-            words: getattr(self, name) for name, words in FOUND.items() if hasattr(self, name)
-        }
-        return found | {
-            words: self.stats_[name] for name, words in MEASURED.items() if name in self.stats_
-        }
-
-    def _parameter_tables(self) -> list[Table]:
-        """Return the fitted parameters."""
         raise NotImplementedError
 
     def _evidence(self) -> list[Fact]:
@@ -315,44 +243,3 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     ('1 row', '2,000 rows', '2 passes')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def findings_of(model: Any) -> dict[str, str]:
-    """Return the findings of a fit, by name, rounded."""
-    return {name: _shown(value) for name, value in model._findings().items()}
-
-
-def fit_columns(model: Any) -> Mapping[str, Any]:
-    """Return the columns of a file that a model was fitted to, by role."""
-    columns: Mapping[str, Any] = getattr(model, "columns_in_", {})
-    return columns
-
-
-def as_floats(array: Any) -> Floats:
-    """Return an array of any library in NumPy, in double precision."""
-    return np.asarray(to_numpy(array), dtype=np.float64)
-
-
-def column_names(model: Any) -> list[str]:
-    """Return the names of the columns, or x0, x1, … where they have none."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return [f"x{j}" for j in range(model.n_features_in_)]
-    return [str(name) for name in names]
-
-
-def _shown(value: Any) -> str:
-    """Return a number, or the first entries of an array, in few digits."""
-    if value is None or isinstance(value, str):
-        return value or "none"
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    numbers = np.ravel(to_numpy(value))
-    if len(numbers) > 1 and np.all(numbers == numbers[0]):
-        numbers = numbers[:1]
-    words = ", ".join(_number(each) for each in numbers[:SHOWN])
-    return words if len(numbers) <= SHOWN else f"{words}, … ({len(numbers)})"
-
-
-def _number(value: Any) -> str:
-    return f"{int(value):,}" if float(value).is_integer() else f"{float(value):.4g}"

@@ -28,6 +28,12 @@ def estimator_class(name: str) -> type[Any]:
     own = ESTIMATORS.get(name, name)
     if own not in ESTIMATORS.values():
         raise KeyError(name)
-    homes = import_module("implicitmoments")._HOMES
-    found: type[Any] = getattr(import_module(f"implicitmoments.{homes[own]}"), own)
+    found: type[Any] = getattr(import_module("implicitmoments"), own)
+    return found
+
+
+def description_class(estimator: str) -> type[Any]:
+    """Return the description of an estimator by the name of its class."""
+    descriptions = import_module("implicitmoments.description")
+    found: type[Any] = getattr(descriptions, f"{estimator}Description")
     return found

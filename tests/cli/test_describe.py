@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
+import implicitmoments as im
 from implicitmoments.cli.app import app
+from implicitmoments.cli.columns import ModelColumns
+from implicitmoments.cli.description import as_json_values, model_document
+from implicitmoments.description import findings_of
 from implicitmoments.registry import ESTIMATORS
+from implicitmoments.saving.descriptions import load_description
 
 COMMANDS = ["fit", "predict", "score", "sample", "report", "describe", "demo"]
 ROOT = Path(__file__).parents[2]
@@ -28,6 +33,15 @@ def test_describe(word, call, models):
     document = json.loads(call("describe", models[word], "--json").stdout)
     assert document["model"] == word
     assert document["parameters"]["random_state"] == 0
+    # it is read without the class of the estimator, and is what the estimator would show
+    model = im.load(models[word])
+    shown = model_document(model, model.get_params(deep=False), ModelColumns.of(model))
+    assert document == as_json_values(shown)
+    described = load_description(models[word])[0]
+    tables = (described._parameter_tables(), model._parameter_tables())
+    for one, other in zip(*tables, strict=True):
+        assert (one.name, one.columns, one.rows) == (other.name, other.columns, other.rows)
+    assert findings_of(described) == findings_of(model)
     labelled = word in ("regressions", "regression-density", "activations")
     assert document["columns"] == ({"target": "price"} if labelled else {})
 

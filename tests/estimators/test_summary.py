@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 import implicitmoments as im
-from implicitmoments.estimator import LEVEL, FittedEstimator, counted, findings_of
+from implicitmoments.description import LEVEL, counted, findings_of
+from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import Note, Notes
 from implicitmoments.registry import ESTIMATORS, estimator_class
 

@@ -304,7 +304,7 @@ def test_one_blob_for_six_components_has_a_note(rng):
 
 def test_too_few_iterations_are_told(data):
     with pytest.warns(ConvergenceWarning) as caught:
-        model = im.SphericalMixture(K, max_iter=1, random_state=0).fit(data[0])
+        model = im.SphericalMixture(K, max_iter=1, tol=0.0, random_state=0).fit(data[0])
     assert caught[0].filename == __file__
     assert model.notes_[-1].code == "not_converged"
     assert model.notes_[-1].values == {"max_iter": 1}

@@ -7,7 +7,7 @@ from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.regression.line_search import Found
-from implicitmoments.regression.lines import (
+from implicitmoments.regression.products import (
     columns_of,
     lift_design,
     share_products,

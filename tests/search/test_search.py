@@ -7,6 +7,7 @@ import pytest
 
 from implicitmoments.search import (
     SEARCH,
+    WHOLE,
     Budget,
     Expectations,
     State,
@@ -171,6 +172,24 @@ def test_accelerated_em_has_the_fixed_point_of_plain_em():
     assert fast.level == pytest.approx(FAMILY.e_step(near, fast.state).level)
 
 
+@pytest.mark.parametrize(("moved", "passes"), [(0.0, 2), (0.1, 3)])
+def test_em_of_groups_apart_makes_few_passes(rows, truth, moved, passes):
+    near = replace(truth.state, means=truth.state.means + moved * np.array([1, -1, 1, -1]))
+    fitted = run_em(FAMILY, rows, near, WHOLE)
+    assert (fitted.n_iter, fitted.converged) == (passes, True)
+    assert truth.level - fitted.level < WHOLE.tol
+
+
+@pytest.mark.parametrize("apart", [2.0, 2.5, 3.0])
+def test_em_of_groups_that_overlap_ends_where_little_can_be_gained(apart):
+    rng = np.random.default_rng(round(10 * apart))
+    near = rows_of(np.concatenate([rng.normal(size=1200), apart + rng.normal(size=800)]))
+    start = line([0.5, 0.5], [-1.0, apart + 1.0])
+    fitted, best = (run_em(FAMILY, near, start, budget) for budget in (WHOLE, EXACT))
+    assert fitted.converged
+    assert best.level - fitted.level < 10 * WHOLE.tol
+
+
 def test_em_stops_at_its_budget(rows):
     fitted = run_em(FAMILY, rows, line([0.5, 0.5], [0.0, 1.0]), replace(EXACT, steps=4))
     assert (fitted.n_iter, fitted.converged) == (4, False)
@@ -237,10 +256,10 @@ def test_a_crossing_has_what_either_fit_has_found(rows, spoilt, truth):
 def test_populations_that_end_apart_say_so(rows, truth):
     """One start that is good, and others from which EM finds nothing."""
     rng, wrong = np.random.default_rng(0), line([0.25] * 4, [0.0, 0.0, 0.0, 0.0])
-    found = cross_populations(FAMILY, rows, [truth.state], lambda: wrong, 4, rng)
-    assert found.apart > 100
+    found = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    assert found.apart > 100  # the second population knows nothing of the starts of the first
     np.testing.assert_allclose(np.sort(found.state.means), MEANS, atol=0.5)
-    agreed = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    agreed = cross_populations(FAMILY, rows, [truth.state], lambda: truth.state, 4, rng)
     assert agreed.apart < 0.1
 
 

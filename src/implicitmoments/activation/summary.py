@@ -10,8 +10,8 @@ import numpy as np
 
 from implicitmoments.activation.hypothesis import FittedPolynomial
 from implicitmoments.activation.network import Network
-from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
-from implicitmoments.mixture.summary import numbered_rows
+from implicitmoments.description import ActivationSumRegressorDescription, as_floats
+from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import (
     Directions,
@@ -25,26 +25,12 @@ from implicitmoments.problems.activation_sum import Conditions
 from implicitmoments.rows import Whitening
 
 
-class ActivationSumSummary(FittedEstimator):
+class ActivationSumSummary(ActivationSumRegressorDescription, FittedEstimator):
     """Data of an ``ActivationSumRegressor`` for the report and the pictures."""
 
-    kind = "activations"
     fewest_rows = 4
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
-    component = "direction"
-    vectors = "directions_"
-    results = (
-        "n_components_",
-        "weights_",
-        "directions_",
-        "direction_errors_",
-        "weight_errors_",
-        "biases_",
-        "bias_errors_",
-        "degree_",
-        "n_iter_",
-    )
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,
         "polynomial_": FittedPolynomial,
@@ -53,9 +39,7 @@ class ActivationSumSummary(FittedEstimator):
         "network_": NotRequired[Network],
         "_hypothesis": FittedPolynomial | Network,
     }
-    slopes = ("directions_",)
     density_of_labels = True
-    score_name = "R²"
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
         "the polynomial.",
@@ -65,16 +49,8 @@ class ActivationSumSummary(FittedEstimator):
         "around the dashed line.",
     }
 
-    degree_: int
-    n_components_: int
     whitening_: Whitening | None
     polynomial_: FittedPolynomial
-    weights_: Any
-    weight_errors_: Any
-    directions_: Any
-    direction_errors_: Any
-    biases_: Any
-    bias_errors_: Any
     positive: bool
 
     def _title(self) -> str:
@@ -83,27 +59,6 @@ class ActivationSumSummary(FittedEstimator):
         k = self._k()
         kind = "positive" if self.positive else "signed"
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
-
-    def _predicts_by(self) -> str:
-        return str(self.stats_.get("hypothesis", "model"))
-
-    def _findings(self) -> dict[str, Any]:
-        found, used = super()._findings(), self._predicts_by()
-        found["predicts by the"] = used
-        error = self.stats_.get(f"{used}_error", math.nan)
-        if math.isfinite(error):  # method="paper" measures none
-            found[f"expected squared error of the {used}"] = error
-        return found
-
-    def _parameter_tables(self) -> list[Table]:
-        if not hasattr(self, "directions_"):
-            rows = [["degree", self.degree_], ["directions", len(self.polynomial_.basis)]]
-            return [Table("Polynomial", ["parameter", "value"], rows)]
-        parts = [self.weights_, self.weight_errors_, self.direction_errors_, self.directions_]
-        names = ["direction", "weight", "weight error", "angle error (rad)", *column_names(self)]
-        if getattr(self, "biases_", None) is not None:
-            parts[3:3], names[4:4] = [self.biases_, self.bias_errors_], ["bias", "bias error"]
-        return [Table("Directions", names, numbered_rows(*parts))]
 
     def _evidence(self) -> list[Fact]:
         stats = self.stats_

@@ -37,3 +37,4 @@ from implicitmoments.arrays.namespace import (
     refuse_large,
     to_numpy,
 )
+from implicitmoments.arrays.near_components import NearPairs, near_pairs, near_sums

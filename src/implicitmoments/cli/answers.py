@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import to_numpy
+from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import (
     MissingError,
     bad_input,
@@ -17,10 +18,9 @@ from implicitmoments.cli.console import (
     print_line,
     print_note,
 )
+from implicitmoments.cli.description import print_document
 from implicitmoments.cli.input_rows import (
     CarriedColumns,
-    Columns,
-    ModelColumns,
     load_model,
     open_for_model,
 )
@@ -29,7 +29,6 @@ from implicitmoments.cli.output import (
     TABLE_KINDS,
     Piece,
     check_output,
-    print_document,
     write_table,
 )
 from implicitmoments.evaluation import DensityScores

@@ -160,8 +160,8 @@ def fit(  # noqa: PLR0913 (options, each described)
     debug: Debug = False,  # noqa: ARG001 (read by the class of the command)
 ) -> None:
     """Fit a model to the rows of a file and write it to a model file."""
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
     from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
-    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
 
     texts = {
         "n_components": components,
@@ -213,7 +213,7 @@ def predict(  # noqa: PLR0913 (options, each described)
     that of each line given features and label, on which --component is based too.
     """
     from implicitmoments.cli.answers import predict_file  # noqa: PLC0415
-    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
 
     how = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
     predict_file(model, file, Columns.typed(columns, target, carried=keep), output, **how)
@@ -251,7 +251,7 @@ def score(  # noqa: PLR0913 (options, each described)
     it is the R² of the predictions. Clusters have no score.
     """
     from implicitmoments.cli.answers import score_file  # noqa: PLC0415
-    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
     score_file(model, file, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
@@ -311,7 +311,7 @@ def report(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Write one HTML page about a model and its rows: verdict, figures, numbers."""
     from implicitmoments.cli.answers import report_file  # noqa: PLC0415
-    from implicitmoments.cli.input_rows import Columns  # noqa: PLC0415
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, drop_missing=drop_missing)
     written = report_file(model, file, chosen, output, title=title, quiet=quiet)
@@ -333,7 +333,7 @@ Examples:
 )
 def describe(model: ModelFile, as_json: AsJson = False, debug: Debug = False) -> None:  # noqa: ARG001
     """Describe a model file: fitted values, parameters, and notes of the fit."""
-    from implicitmoments.cli.output import describe_file  # noqa: PLC0415
+    from implicitmoments.cli.description import describe_file  # noqa: PLC0415
 
     describe_file(model, as_json=as_json)
 

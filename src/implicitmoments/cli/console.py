@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from implicitmoments.cli import Stopped, raise_on_signals
 from implicitmoments.notes import SENTENCES, CodedError, InputError, Note
-from implicitmoments.registry import ESTIMATORS, estimator_class
+from implicitmoments.registry import ESTIMATORS
 
 if TYPE_CHECKING:
     from implicitmoments.cli.progress import PassProgress
@@ -45,8 +46,17 @@ OPTIONS = {
     "sample_weight": "--weight",
     "checkpoint": "--checkpoint",
 }
+# parameters without an option that sentences mention by their name alone
+SETTINGS = {
+    *("epsilon", "fit_intercept", "init_params", "max_components", "max_degree", "max_iter"),
+    *("max_slope", "n_moves", "n_starts", "noise", "order", "precisions_init", "reg_covar"),
+    *("tol", "variance", "weights_init"),
+}
 FLAGS = {"drop_missing": "--drop-missing"}
-ATTRIBUTES = {"lower_bound_": "the mean log-likelihood"}
+ATTRIBUTES = {
+    "lower_bound_": "the mean log-likelihood",
+    "score_samples": "implicitmoments score --rows",
+}
 # Python values as typed on the command line
 CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
 
@@ -62,6 +72,12 @@ class UnwritableError(CodedError, RuntimeError):
 def bad_input(code: str, **values: Any) -> InputError:
     """Return the error of a code, for invalid user input."""
     return InputError(code, SENTENCES[code], **values)
+
+
+def check_model_path(path: Path) -> None:
+    """Raise for a model from standard input: model files are read in several places."""
+    if str(path) == "-":
+        raise bad_input("model_from_standard_input")
 
 
 def as_typed(text: str) -> str:
@@ -104,14 +120,12 @@ def joined(names: Iterable[str]) -> str:
 
 def _name(name: str) -> str:
     """Return the words for a parameter, an attribute or a class that is mentioned alone."""
-    for words in ({own: kind for kind, own in ESTIMATORS.items()}, OPTIONS, FLAGS):
+    for words in ({own: kind for kind, own in ESTIMATORS.items()}, OPTIONS, FLAGS, ATTRIBUTES):
         if name in words:
             return words[name]
     if name.endswith("_"):
-        return ATTRIBUTES.get(name, name.strip("_").replace("_", " "))
-    estimators = map(estimator_class, ESTIMATORS)
-    known = any(name in each._get_param_names() for each in estimators)
-    return option_of(name) if known else name
+        return name.strip("_").replace("_", " ")
+    return option_of(name) if name in SETTINGS else name
 
 
 def _value(node: ast.expr) -> str:

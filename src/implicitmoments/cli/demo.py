@@ -25,7 +25,7 @@ from implicitmoments.activation import ActivationSumRegressor
 from implicitmoments.arrays import Array, Floats
 from implicitmoments.circuits import power, vector
 from implicitmoments.cli.console import bad_input, print_tables
-from implicitmoments.cli.output import print_document
+from implicitmoments.cli.description import print_document
 from implicitmoments.datasets import Truth
 from implicitmoments.density import SphericalMixtureDensity
 from implicitmoments.mixture import SphericalMixture

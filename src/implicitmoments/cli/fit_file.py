@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import (
     OPTIONS,
     UnwritableError,
@@ -24,20 +25,14 @@ from implicitmoments.cli.console import (
     print_tables,
     show_progress,
 )
-from implicitmoments.cli.input_rows import (
-    Columns,
-    ModelColumns,
-    ModelRows,
-    column_scales,
-    open_table,
-)
-from implicitmoments.cli.output import (
-    check_output,
+from implicitmoments.cli.description import (
     model_document,
     model_tables,
     print_document,
     short_list,
 )
+from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
+from implicitmoments.cli.output import check_output
 from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
@@ -96,7 +91,8 @@ def fit_file(
     seconds = perf_counter() - clock
     if as_json:
         measured = {**counts, "score": score, "seconds": round(seconds, 3)}
-        print_document(model_document(model, own) | measured | {"output": str(output)})
+        document = model_document(model, model.get_params(deep=False), own)
+        print_document(document | measured | {"output": str(output)})
     elif not quiet:
         ending = f"wrote {output} after {seconds:.1f} s"
         print_tables(*model_tables(model, own, _first_lines(model, own, counts, score)), ending)

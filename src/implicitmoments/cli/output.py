@@ -1,34 +1,20 @@
-"""Output of commands: a fitted model as a table or a document, and tables of rows in files."""
+"""Output of commands: tables of rows in files."""
 
 from __future__ import annotations
 
-import copy
 import csv
 import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from implicitmoments.arrays import to_numpy
-from implicitmoments.cli.console import (
-    as_typed,
-    bad_input,
-    name_full_device,
-    print_line,
-    print_tables,
-    show_progress,
-)
-from implicitmoments.cli.input_rows import ModelColumns, load_model
-from implicitmoments.estimator import Table as Parameters
-from implicitmoments.estimator import findings_of
-from implicitmoments.notes import Note, Notes
+from implicitmoments.cli.console import bad_input, name_full_device, show_progress
+from implicitmoments.cli.description import as_json_values, print_document
 from implicitmoments.rows.files import require
 from implicitmoments.saving.files import whole_file
 
@@ -39,165 +25,6 @@ if TYPE_CHECKING:
 TABLE_KINDS = (".csv", ".tsv", ".json", ".npy", ".parquet", ".arrow")
 PAGE_KINDS = (".html", ".htm")
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
-MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table: terminals have 80 columns, 24 lines
-# notes after which scaling of the columns is suggested
-UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
-
-
-def describe_file(path: Path, *, as_json: bool) -> None:
-    """Print the contents of a model file."""
-    model, columns = load_model(path)
-    if as_json:
-        print_document(model_document(model, columns))
-        return
-    rows = [
-        ("model", type(model).__name__),
-        ("features", ", ".join(columns.labels)),
-        *((name, columns.given[name]) for name in ("target", "weight") if name in columns.given),
-    ]
-    parameters = model.get_params(deep=False).items()
-    written = "parameters: " + ", ".join(f"{name}={value!r}" for name, value in parameters)
-    print_tables(*model_tables(model, columns, rows, between=[written]))
-
-
-def model_document(model: Any, columns: ModelColumns) -> dict[str, Any]:
-    """Return a fitted model as a document."""
-    found = {name.rstrip("_"): getattr(model, name, None) for name in model.results}
-    document = {
-        "model": model.kind,
-        "estimator": type(model).__name__,
-        "features": columns.labels,
-        "columns": columns.given,
-        "parameters": model.get_params(deep=False),
-        "found": {
-            name: to_numpy(value) if hasattr(value, "shape") else value
-            for name, value in found.items()
-            if value is not None
-        },
-    }
-    notes = _notes(model, columns)
-    if columns.scale is not None:
-        notes.append(Note("found_is_scaled"))
-        found_in_units = columns.in_file_units(model).items()
-        in_units = {name.rstrip("_"): value for name, value in found_in_units}
-        deviations = columns.deviations(model)
-        if deviations is not None:
-            in_units["standard_deviations"] = deviations
-        document["scale"] = dict(zip(columns.labels, columns.scale, strict=True))
-        document["in_file_units"] = in_units
-    document["notes"] = [
-        {"code": note.code, "sentence": note.sentence(as_typed), "values": note.values}
-        for note in notes
-    ]
-    return document
-
-
-def print_document(document: Mapping[str, Any], indent: int | None = 2) -> None:
-    """Print a document as JSON, with null for undefined numbers."""
-    print_line(json.dumps(as_json_values(document), indent=indent, ensure_ascii=False))
-
-
-def as_json_values(value: Any) -> Any:
-    """Return a JSON-compatible value: lists of numbers, and null for non-finite ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> as_json_values({"weights": np.array([0.5, np.nan]), "k": np.int64(2)})
-    {'weights': [0.5, None], 'k': 2}
-    """
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(name): as_json_values(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json_values(each) for each in value]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-def model_tables(
-    model: Any,
-    columns: ModelColumns,
-    rows: Sequence[tuple[str, str]] = (),
-    between: Sequence[str] = (),
-) -> list[Any]:
-    """Return the printed summary of a fitted model: components, findings, notes.
-
-    ``rows`` of names and values come before the findings, ``between`` after them.
-    """
-    findings = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    hidden = {"weights", model.score_name}  # in the table of components, and among the rows
-    found = {name: value for name, value in findings_of(model).items() if name not in hidden}
-    for name, value in (*rows, *found.items(), *_scaled_rows(model, columns)):
-        scaled = name == "variance" and columns.scale is not None
-        findings.add_row("variance (scaled)" if scaled else name, value)
-    notes = [f"note: {note.sentence(as_typed)}" for note in _notes(model, columns)]
-    return [*_component_tables(model, columns), findings, *between, *notes]
-
-
-def short_list(words: Sequence[str]) -> str:
-    """Return words separated by commas; long lists are truncated.
-
-    Examples
-    --------
-    >>> short_list([f"x{j}" for j in range(9)])
-    'x0, x1, x2, x3, …, x8 (9)'
-    """
-    if len(words) <= MOST_FEATURES:
-        return ", ".join(words)
-    return ", ".join([*words[: MOST_FEATURES - 2], "…", words[-1]]) + f" ({len(words):,})"
-
-
-def _component_tables(model: Any, columns: ModelColumns) -> list[Table]:
-    """Return tables of the first components, in the units of the file.
-
-    Means or coefficients, and standard deviations where components have covariances.
-    """
-    if not model.vectors or not hasattr(model, model.vectors):
-        return []
-    twin = copy.copy(model)
-    vars(twin).update(columns.in_file_units(model))
-    number = 2 if hasattr(model, "covariances_") else 1
-    return [_shown_table(each, columns.n_features) for each in twin._parameter_tables()[:number]]
-
-
-def _shown_table(found: Parameters, d: int) -> Table:
-    """Return a table whose last ``d`` columns are features, cut to what a terminal shows."""
-    cut = d > MOST_FEATURES
-    shown = len(found.columns) - d + (MOST_FEATURES - 1 if cut else d)
-    table = Table(box=SIMPLE_HEAD, title=found.name)
-    for head in [*found.columns[:shown], *["…"] * cut]:
-        table.add_column(head, justify="right")
-    for row in found.rows[:MOST_COMPONENTS]:
-        table.add_row(
-            *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row[:shown]), *["…"] * cut
-        )
-    if len(found.rows) > MOST_COMPONENTS:
-        table.caption = f"{len(found.rows) - MOST_COMPONENTS} more; --json has all of them"
-    return table
-
-
-def _scaled_rows(model: Any, columns: ModelColumns) -> list[tuple[str, str]]:
-    """Return the scale of the columns, and their deviation within components."""
-    deviations = columns.deviations(model)
-    named = {"columns were divided by": columns.scale}
-    if deviations is not None and deviations.ndim == 1:
-        named["standard deviation within components"] = deviations
-    return [
-        (what, short_list([f"{n} {v:.4g}" for n, v in zip(columns.labels, numbers, strict=True)]))
-        for what, numbers in named.items()
-        if numbers is not None
-    ]
-
-
-def _notes(model: Any, columns: ModelColumns) -> Notes:
-    """Return the notes of a fit, and what the command line adds to them."""
-    notes = Notes(model.notes_)
-    if not set(notes.codes).isdisjoint(UNLIKE_COLUMNS):
-        notes.append(Note("scale_columns" if columns.scale is None else "columns_were_scaled"))
-    return notes
 
 
 def check_output(

@@ -26,13 +26,15 @@ from implicitmoments.density.degree import (
 )
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.sampling_error import bound_sampling_error
-from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator, Table, as_floats
+from implicitmoments.description import DensityDescription, as_floats
+from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
-from implicitmoments.mixture.summary import DENSITY_AXIS
+from implicitmoments.mixture.summary import DENSITY_AXIS, constant_notes
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -52,19 +54,6 @@ NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it i
 FAR_CODES = frozenset({"density_far_from_rows", "regression_density_far_from_rows"})
 PROPOSALS = 1_000_000  # of the rejection sampler, for a picture: a second or two
 FEWEST_DRAWN = 200  # for a picture: bars of a histogram of fewer rows are mostly chance
-ASSUMED_NOISE = "noise assumed by the expansion"
-PARAMETERS = {
-    "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
-    "clip_": ("largest ratio to the Gaussian", "The polynomial is clipped there."),
-    "normalizer_": ("normaliser", "The integral of the clipped polynomial times the Gaussian."),
-    "acceptance_rate_": ("acceptance rate", "The share of proposals that sample() keeps."),
-    "variance_": ("variance of the Gaussian", "That of the noise, along every direction."),
-    "noise_": (
-        ASSUMED_NOISE,
-        "A standard deviation, estimated from the moments unless given. It includes the spread of "
-        "the intercepts, and is not the spread around each line.",
-    ),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +66,9 @@ class RatioModel:
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
 
 
-class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimator):
+class ExpandedDensity(
+    DensityDescription, FittedEstimator, DensityScores, DensityMixin, BaseEstimator
+):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
@@ -131,6 +122,10 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         how["least_share"] = SMALLEST_COMPONENT
         near = leave_out_outliers(every, self.n_components, seed=seed, **how)
         rows, self._near = near.rows, near.rule
+        if not self.labelled:
+            rows = rows.without(find_constants(rows))
+        self._constants = rows.constants
+        notes += constant_notes(self, rows.constants)
         least = self._least_rows(rows.n_features)
         given = near.n_rows + near.n_outliers
         check_enough_rows(given, self.n_components, least)
@@ -258,19 +253,12 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         density, like = self._sampled()
         points, proposals = density.sample(n, seed=seed, max_proposals=cap)
         self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
-        drawn = move_like(points, like)
+        drawn = move_like(restore_columns(points, self._constant_values), like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
     @abstractmethod
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         """Return the density of rows, labels last, and an array of the library of the rows."""
-
-    def _density_table(self, *own: str) -> Table:
-        names = ("degree_", "clip_", "normalizer_", "acceptance_rate_", *own)
-        rows = [[PARAMETERS[name][0], getattr(self, name)] for name in names]
-        return Table(
-            "Density", ["parameter", "value"], rows, dict(PARAMETERS[name] for name in names)
-        )
 
     def _evidence(self) -> list[Fact]:
         if self.n_components == 1:  # a Gaussian, whatever the rows are

@@ -14,7 +14,6 @@ from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.degree import least_degree
 from implicitmoments.density.expanded_density import (
-    ASSUMED_NOISE,
     FAR,
     ExpandedDensity,
     RatioModel,
@@ -39,7 +38,7 @@ from implicitmoments.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
 )
-from implicitmoments.estimator import FOUND, Table, as_floats, column_names
+from implicitmoments.description import RegressionMixtureDensityDescription, as_floats
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import Note, Notes
@@ -62,7 +61,7 @@ SLACK = 5.0  # standard errors by which the noise may exceed the spread of label
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixtureDensity(ExpandedDensity):
+class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
@@ -177,9 +176,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     (10, 4)
     """
 
-    kind = "regression-density"
     labelled = True
-    results = ("intercept_", "noise_", "coef_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {
         "hypothesis_": RegressionDensity,
         "_near": NotRequired[Near | None],
@@ -195,7 +192,6 @@ class RegressionMixtureDensity(ExpandedDensity):
         ),
         Reference: RegressionFrame,
     }
-    slopes = ("coef_",)
     captions: ClassVar[Mapping[str, str]] = {
         **ExpandedDensity.captions,
         "spectra": "Variance of the slopes along each direction of the inputs. Filled: the "
@@ -376,20 +372,6 @@ class RegressionMixtureDensity(ExpandedDensity):
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a mixture of regressions"
-
-    def _findings(self) -> dict[str, Any]:
-        found = super()._findings()
-        own = FOUND["noise_"]
-        return {ASSUMED_NOISE if name == own else name: value for name, value in found.items()}
-
-    def _parameter_tables(self) -> list[Table]:
-        values = [float(self.intercept_), *as_floats(self.coef_).tolist()]
-        names = ["intercept", *column_names(self)]
-        rows = [[*pair] for pair in zip(names, values, strict=True)]
-        return [
-            self._density_table("noise_"),
-            Table("Least-squares line", ["column", "value"], rows),
-        ]
 
     def _component_view(self, rows: RowSample) -> Densities:
         frame = self.hypothesis_.frame

@@ -29,7 +29,7 @@ from implicitmoments.density.minimum_distance import (
     held_out_excess,
 )
 from implicitmoments.density.norm_band import NormBand
-from implicitmoments.estimator import Table, as_floats, column_names
+from implicitmoments.description import SphericalMixtureDensityDescription, as_floats
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.mean_span import (
     SphericalSpan,
@@ -37,10 +37,12 @@ from implicitmoments.mixture.mean_span import (
     find_span,
     smallest_variance,
 )
+from implicitmoments.mixture.summary import evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, factor_covariance, whitener_of
+from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, Near
 from implicitmoments.validation import check_variance
 
@@ -89,7 +91,7 @@ def _lengths(coordinates: Array) -> Array:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixtureDensity(ExpandedDensity):
+class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -190,17 +192,15 @@ class SphericalMixtureDensity(ExpandedDensity):
     (100, 5)
     """
 
-    kind = "density"
-    results = ("variance_", "center_", "degree_", "acceptance_rate_")
     saved: ClassVar[Mapping[str, Any]] = {
         "hypothesis_": ClippedDensity,
         "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     variants: ClassVar[Mapping[Any, Any]] = {
         Expansion: Constant | JointExpansion | OrderByOrder,
         Reference: SphericalSpan | WhitenedSpan,
     }
-    points = ("center_",)
     captions: ClassVar[Mapping[str, str]] = {
         **ExpandedDensity.captions,
         "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
@@ -239,7 +239,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         how: dict[str, Any] = {"method": self.method, "n_draws": self.n_draws, "seed": seed}
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
-            factor = factor_covariance(self.variance, rows.n_features)
+            factor = factor_covariance(self.variance, rows.source.n_features, rows.columns)
             rows = rows.mapped(linear=whitener_of(factor))
             span = find_span(rows, k, 1.0)
             reference = WhitenedSpan(span, factor)
@@ -272,7 +272,9 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         span, stats = model.bound.span, self.stats_
         self.hypothesis_, self.variance_ = density, model.reference.variance
-        self.center_ = move_like(model.reference.center, like)
+        if np.ndim(self.variance_) == 2:
+            self.variance_ = restore_matrices(self.variance_, self._constants)
+        self.center_ = move_like(restore_columns(model.reference.center, self._constants), like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["largest_norm"] = model.bound.largest_norm
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
@@ -288,7 +290,11 @@ class SphericalMixtureDensity(ExpandedDensity):
         return Notes([*notes, Note("density_far_from_rows", values)])
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
-        return RowFunction(self.hypothesis_.log_density)
+        constants, function = self._constant_values, self.hypothesis_.log_density
+        if constants is not None:
+            epsilon = precision_of(self.center_)
+            function = partial(evaluate_varying, function, constants, epsilon, True)
+        return RowFunction(function)
 
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         return self.hypothesis_, self.center_
@@ -296,16 +302,8 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a spherical mixture"
 
-    def _parameter_tables(self) -> list[Table]:
-        center = as_floats(self.center_).tolist()
-        rows = [[*pair] for pair in zip(column_names(self), center, strict=True)]
-        center_table = Table("Centre of the Gaussian", ["column", "value"], rows)
-        if np.ndim(self.variance_) == 0:
-            return [self._density_table("variance_"), center_table]
-        return [self._density_table(), center_table]
-
     def _component_view(self, rows: RowSample) -> Densities:
-        basis = self.hypothesis_.span.basis
+        basis = restore_columns(self.hypothesis_.span.basis, self._constant_values, 0.0)
         leading = np.arange(len(basis), 0, -1.0)[:, None] * basis
         logs = as_floats(self.score_samples(rows.given))
         return Densities(leading, as_floats(self.center_), logs, "log density")

@@ -45,6 +45,7 @@ def find_better(
     given: Rows,
     options: Options,
     rng: np.random.Generator,
+    shaped: tuple[View, Gaussians, Rows] | None = None,
 ) -> Note | None:
     """Return a note on the number or the shape of components that has the least BIC, if another.
 
@@ -54,17 +55,19 @@ def find_better(
         As in :func:`other_number`; without a ranking, moves are ranked.
     given : Rows
         A sample in the user's units.
+    shaped : tuple of View, Gaussians and Rows, optional
+        The fit in all columns and the sample, where the number was searched in a span.
     """
-    found = list[Better]()
+    found, (whole, shape, sample) = list[Better](), shaped or (view, state, parts[0][0])
     if len(options.types) == 1:
-        found += other_shape(view, view.rows(given).hold(), state, fewer=options.k is None)
+        found += other_shape(whole, whole.rows(given).hold(), shape, fewer=options.k is None)
     if options.k is not None or state.k >= options.most:
         if ranking is None:
             ranking = rank_moves(view.family, parts[0][0], state, rng)
         rival = max((gain for gain, _ in found), default=0.0)
         found += other_number(view.family, state, ranking, parts, rng, rival)
     # where the number is given, tails are left within components
-    found += other_law(view.family, state, None if options.k else ranking, parts[0][0])
+    found += other_law(whole.family, shape, None if options.k else ranking, sample)
     if not found:
         return None
     _, best = max(found, key=lambda each: each[0])

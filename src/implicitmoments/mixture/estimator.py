@@ -14,25 +14,20 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.estimator import column_names
+from implicitmoments.description import column_names
 from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import GaussianFit, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
-from implicitmoments.mixture.incremental import (
-    Stream,
-    begin_stream,
-    continue_stream,
-    in_one_unit,
-)
+from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream
 from implicitmoments.mixture.standard_errors import (
     MixtureErrors,
     ScoredGaussians,
     standard_errors,
 )
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import MixtureSummary
+from implicitmoments.mixture.summary import MixtureSummary, constant_notes
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of
@@ -99,10 +94,10 @@ class MixtureEstimator(MixtureSummary):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            How often each row counts, in the same unit in every call.
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call. Sources bring their own.
 
         Returns
         -------
@@ -120,8 +115,8 @@ class MixtureEstimator(MixtureSummary):
         self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
         said = {id(note): note for note in self.notes_} if begun else {}
-        with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
-            rows = in_one_unit(Rows.of(given), sample_weight)
+        opened = open_rows(self, X, None, sample_weight, reset=not begun, as_counts=True)
+        with opened as (rows, _):
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:
@@ -280,10 +275,7 @@ class MixtureEstimator(MixtureSummary):
                 n_moves,
             )
         )
-        if self._constant_values is not None:
-            left_out = np.flatnonzero(~np.isnan(self._constant_values))
-            columns = [column_names(self)[j] for j in left_out]
-            self.notes_.append(Note("columns_left_out", {"columns": columns}))
+        self.notes_ += constant_notes(self, self._constant_values)
         self._note_convergence()
 
     def _note_convergence(self) -> None:

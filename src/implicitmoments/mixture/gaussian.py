@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NotRequired
 import numpy as np
 
 from implicitmoments.arrays import Floats, machine_epsilon, move_like
-from implicitmoments.estimator import Table, as_floats, column_names
+from implicitmoments.description import GaussianMixtureDescription, as_floats
 from implicitmoments.mixture.estimator import MixtureEstimator
 from implicitmoments.mixture.fit import GaussianFit, types_of
 from implicitmoments.mixture.gaussians import (
@@ -24,7 +24,6 @@ from implicitmoments.mixture.given import GIVEN, check_start, read_given
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
-from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.constants import restore_columns, restore_matrices
@@ -49,7 +48,7 @@ TITLES = {
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class GaussianMixture(MixtureEstimator):
+class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
     r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
 
     It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
@@ -204,28 +203,8 @@ class GaussianMixture(MixtureEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    kind = "gaussian-mixture"
-    results: ClassVar[tuple[str, ...]] = (
-        "n_components_",
-        "covariance_type_",
-        "weights_",
-        "means_",
-        "covariances_",
-        "degrees_of_freedom_",
-        "weight_errors_",
-        "mean_errors_",
-        "covariance_errors_",
-        "degrees_of_freedom_errors_",
-        "lower_bound_",
-        "converged_",
-        "n_iter_",
-    )
     saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "covariances_": float | Floats,
-        "covariance_type_": str,
-        "degrees_of_freedom_": float,
+        **GaussianMixtureDescription.saved,
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
         "_near": NotRequired[Near | None],
@@ -312,18 +291,6 @@ class GaussianMixture(MixtureEstimator):
             words = words.replace("Gaussians", "t distributions")
             return "one t distribution" if k == 1 else f"a mixture of {k:,} {words}"
         return "one Gaussian" if k == 1 else f"a mixture of {k:,} {words}"
-
-    def _parameter_tables(self) -> list[Table]:
-        names = column_names(self)
-        columns = [self.component, "weight", *names]
-        variances = restore_columns(self._mixture().variances, self._constant_values, 0.0)
-        deviations = numbered_rows(np.sqrt(variances))
-        spread = "Scales" if np.isfinite(self.degrees_of_freedom_) else "Standard deviations"
-        return [
-            Table("Components", columns, numbered_rows(self.weights_, self.means_)),
-            *error_table(self, columns, "weight_errors_", "mean_errors_"),
-            Table(spread, [self.component, *names], deviations),
-        ]
 
     def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
         before = self.lower_bound_ if self._last(rows) else None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.estimator import as_floats
+from implicitmoments.description import as_floats
 from implicitmoments.mixture.gaussians import CovarianceType, precisions_of
 from implicitmoments.mixture.starts import Given
 from implicitmoments.notes import InputError

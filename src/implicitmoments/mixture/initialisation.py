@@ -204,7 +204,7 @@ def starts_of(
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
             groups = sum_groups(sample, family.kind, labels)
             yield "merge", merged_state(family, groups, k, k)
-            if not family.free:
+            if not family.free and family.kind.shape != "spherical":  # which has no long axis
                 yield "merge", merged_by_shape(family, groups, k)
         if "k-means++" in which:
             yield "k-means++", scattered_state(sample, family, k, seed)

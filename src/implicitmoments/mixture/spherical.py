@@ -10,14 +10,13 @@ from typing import Any, ClassVar, NotRequired
 import numpy as np
 
 from implicitmoments.arrays import Floats, move_like
-from implicitmoments.estimator import Table, as_floats, column_names
+from implicitmoments.description import SphericalMixtureDescription
 from implicitmoments.mixture.estimator import MixtureEstimator
 from implicitmoments.mixture.fit import GaussianFit
 from implicitmoments.mixture.gaussians import CovarianceType
 from implicitmoments.mixture.incremental import Stream
 from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import error_table, numbered_rows
 from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
@@ -33,7 +32,7 @@ from implicitmoments.validation import (
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixture(MixtureEstimator):
+class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     The means are decoded from implicit moments of orders 4 and 6 (the setting of Theorem 4.19,
@@ -145,23 +144,8 @@ class SphericalMixture(MixtureEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    kind = "mixture"
-    results: ClassVar[tuple[str, ...]] = (
-        "n_components_",
-        "weights_",
-        "means_",
-        "variance_",
-        "weight_errors_",
-        "mean_errors_",
-        "variance_errors_",
-        "lower_bound_",
-        "converged_",
-        "n_iter_",
-    )
     saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "variance_": float | Floats,
+        **SphericalMixtureDescription.saved,
         "decoded_components_": NotRequired[Components | None],
         "_stream": NotRequired[Stream | None],
         "_view": NotRequired[View | None],
@@ -180,8 +164,7 @@ class SphericalMixture(MixtureEstimator):
         return CovarianceType("tied_spherical" if np.ndim(self.variance_) == 0 else "spherical")
 
     def _covariances(self) -> Floats:
-        variances = np.broadcast_to(as_floats(self.variance_), self._k())
-        return np.repeat(variances[:, None], len(self._varying), axis=1)
+        return np.repeat(self._variances()[:, None], len(self._varying), axis=1)
 
     def _store_covariances(self, whole: Floats, kind: CovarianceType) -> None:
         self.variance_: Any = self._shaped(whole, kind)
@@ -222,15 +205,6 @@ class SphericalMixture(MixtureEstimator):
     def _title(self) -> str:
         k = self._k()
         return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
-
-    def _parameter_tables(self) -> list[Table]:
-        columns = [self.component, "weight", "variance", *column_names(self)]
-        parts = (self.weights_, self._covariances()[:, 0], self.means_)
-        errors = ("weight_errors_", "variance_errors_", "mean_errors_")
-        return [
-            Table("Components", columns, numbered_rows(*parts)),
-            *error_table(self, columns, *errors),
-        ]
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

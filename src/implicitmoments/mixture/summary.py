@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,7 +20,13 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.estimator import Fact, FittedEstimator, Table, as_floats, column_names
+from implicitmoments.description import (
+    MeansDescription,
+    SphericalDescription,
+    as_floats,
+    column_names,
+)
+from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
 from implicitmoments.mixture.gaussians import (
@@ -29,7 +35,7 @@ from implicitmoments.mixture.gaussians import (
     log_densities,
     log_joint,
 )
-from implicitmoments.notes import Note
+from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
 from implicitmoments.rows.constants import (
@@ -67,34 +73,8 @@ OVERLAP = " Components that overlap here may be separated along other directions
 Asked = Callable[[Array, Gaussians], Array]
 
 
-class MeansSummary(Predictions, FittedEstimator):
+class MeansSummary(Predictions, SphericalDescription, FittedEstimator):
     """A model with means, weights and variances."""
-
-    vectors = "means_"
-    results: ClassVar[tuple[str, ...]] = ("n_components_", "weights_", "means_", "variance_")
-    saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "variance_": float | Floats,
-    }
-    points = ("means_",)
-
-    weights_: Any
-    means_: Any
-    variance_: Any
-
-    @property
-    def n_components_(self) -> int:
-        """The number of components."""
-        return int(self.means_.shape[0])
-
-    def _variances(self) -> Floats:
-        return np.broadcast_to(as_floats(self.variance_), self._k())
-
-    def _parameter_tables(self) -> list[Table]:
-        columns = [self.component, "weight", "variance", *column_names(self)]
-        parts = (self.weights_, self._variances(), self.means_)
-        return [Table(f"{self.component.capitalize()}s", columns, numbered_rows(*parts))]
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = to_numpy(self.predict(rows.given))
@@ -103,7 +83,9 @@ class MeansSummary(Predictions, FittedEstimator):
         )
 
 
-class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin, BaseEstimator):
+class MixtureSummary(
+    Predictions, MeansDescription, FittedEstimator, DensityCriteria, DensityMixin, BaseEstimator
+):
     """Answers of a mixture of Gaussians, and its data for the report and the pictures.
 
     Methods return arrays in the library of the rows that are given, on their device.
@@ -115,8 +97,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         "densities": "score_samples",
         "samples": "sample",
     }
-    vectors = "means_"
-    points = ("means_", "mean_errors_")
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
@@ -126,14 +106,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
         "right, both have the same distribution.",
     }
-
-    weights_: Any
-    means_: Any
-
-    @property
-    def n_components_(self) -> int:
-        """The number of components."""
-        return int(self.means_.shape[0])
 
     @property
     def _type(self) -> CovarianceType:
@@ -152,11 +124,6 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         weights, means = as_floats(self.weights_), as_floats(self.means_)[:, self._varying]
         freedom = np.full(len(weights), self._freedom())
         return Gaussians(weights / weights.sum(), means, self._covariances(), freedom)
-
-    @property
-    def _constant_values(self) -> Floats | None:
-        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
-        return getattr(self, "_constants", None)
 
     @property
     def _varying(self) -> Integers:
@@ -249,7 +216,7 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         function = partial(_evaluate, mixture, asked, density)
         if constants is not None:
             epsilon = precision_of(self.means_)
-            function = partial(_evaluate_varying, function, constants, epsilon, density)
+            function = partial(evaluate_varying, function, constants, epsilon, density)
         return RowFunction(function, width=width)
 
     def _evidence(self) -> list[Fact]:
@@ -287,8 +254,8 @@ class MixtureSummary(Predictions, FittedEstimator, DensityCriteria, DensityMixin
         covariances, constants = None, self._constant_values
         if self._type.shape != "spherical":
             covariances = restore_matrices(mixture.expanded().covariances, constants)
-        means = as_floats(self.means_)
-        return Means(mixture.weights, means, variances, np.asarray(labels), covariances)
+        found = (mixture.weights, as_floats(self.means_), variances, np.asarray(labels))
+        return Means(*found, covariances, self._freedom())
 
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])
@@ -309,7 +276,7 @@ def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     return xp.log(xp.max(_shares(x, mixture), axis=1))
 
 
-def _evaluate_varying(
+def evaluate_varying(
     function: Callable[[Array], Array], constants: Floats, epsilon: float, density: bool, x: Array
 ) -> Array:
     """Evaluate a function of the columns that vary; a row off the constants has density 0.
@@ -363,16 +330,9 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
 
 
-def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:
-    """Return a table of standard errors; none where they were not asked for."""
-    errors: list[Any] = [getattr(model, name, None) for name in names]  # files of before
-    if any(part is None for part in errors):
-        return []
-    parts = (np.broadcast_to(as_floats(e), model._k()) if np.ndim(e) == 0 else e for e in errors)
-    return [Table("Standard errors", columns, numbered_rows(*parts))]
-
-
-def numbered_rows(*parts: Any) -> list[list[Any]]:
-    """Return rows of a table: the number of a component and its parameters."""
-    table = np.column_stack([as_floats(part) for part in parts])
-    return [[i, *(float(value) for value in row)] for i, row in enumerate(table)]
+def constant_notes(model: Any, constants: Floats | None) -> Notes:
+    """Return a note on columns of a model that its fit left out, if there are any."""
+    if constants is None:
+        return Notes()
+    columns = [column_names(model)[j] for j in np.flatnonzero(~np.isnan(constants))]
+    return Notes([Note("columns_left_out", {"columns": columns})])

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import namespace_of
-from implicitmoments.estimator import FittedEstimator, as_floats, counted, fit_columns
+from implicitmoments.description import as_floats, counted, fit_columns
+from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
 from implicitmoments.rows import Rows, draw_numbers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicitmoments.estimator import counted
+from implicitmoments.description import counted
 from implicitmoments.picture_data import NoPictureError
 from implicitmoments.plot import canvas
 

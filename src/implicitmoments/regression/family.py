@@ -15,12 +15,10 @@ from implicitmoments.regression.lines import (
     LineSums,
     Model,
     apply_factors,
-    as_sum,
-    columns_of,
     expect,
     log_joint,
-    share_products,
 )
+from implicitmoments.regression.products import as_sum, columns_of, share_products
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom

@@ -39,7 +39,7 @@ N_MOVES = 8  # tried on a sample; the first is usually the right one
 # x coefficients², so that crossings take a few seconds at most. Two populations are crossed where
 # the sample is all rows and these are more than the least; else one fit with random ones.
 PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 3, 2**26, 2**23
-N_GROWTHS = 2  # one in each of the two populations
+N_GROWTHS = 2  # where the first of the populations starts
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 

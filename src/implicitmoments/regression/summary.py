@@ -10,14 +10,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.estimator import (
-    Fact,
-    FittedEstimator,
-    Table,
-    as_floats,
-    column_names,
-)
-from implicitmoments.mixture.summary import error_table, numbered_rows
+from implicitmoments.description import RegressionMixtureDescription, as_floats
+from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, FitView, LinePicture, RowSample
 from implicitmoments.regression.lines import Model, Standard
@@ -30,10 +24,9 @@ ROWS_PER_FEATURE = 20  # of that test
 LINE_MISSING = {"line_missing", "line_looks_double"}  # notes that mention a missing line
 
 
-class RegressionMixtureSummary(FittedEstimator):
+class RegressionMixtureSummary(RegressionMixtureDescription, FittedEstimator):
     """Data of a ``RegressionMixture`` for the report and the pictures."""
 
-    kind = "regressions"
     fewest_rows = 2
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {
@@ -43,24 +36,12 @@ class RegressionMixtureSummary(FittedEstimator):
         "densities": "score_samples",
         "samples": "sample",
     }
-    component = "line"
-    vectors = "coef_"
-    results = (
-        *("n_components_", "weights_", "coef_", "intercept_", "noise_", "degrees_of_freedom_"),
-        *("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_"),
-        *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
-    )
     saved: ClassVar[Mapping[str, Any]] = {
-        "coef_": Floats,
-        "intercept_": Floats,
-        "weights_": Floats,
-        "noise_": Floats,
-        "degrees_of_freedom_": float,
+        **RegressionMixtureDescription.saved,
         "_model": Model,
         "_standard": Standard,
         "_near": NotRequired[NearLines | None],
     }
-    slopes = ("coef_", "coef_errors_")
     density_of_labels = True
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of a moment of the slopes, from which one initialisation was "
@@ -73,29 +54,11 @@ class RegressionMixtureSummary(FittedEstimator):
         "labels drawn from the model. If the model is right, both have the same distribution.",
     }
 
-    weights_: Any
-    coef_: Any
-    intercept_: Any
-    noise_: Any
-    coef_errors_: Any
-    intercept_errors_: Any
-    weight_errors_: Any
-    noise_errors_: Any
-    degrees_of_freedom_: float
-    degrees_of_freedom_errors_: float | None
     _standard: Standard
 
     def _title(self) -> str:
         k = self._k()
         return "one linear regression" if k == 1 else f"a mixture of {k:,} linear regressions"
-
-    def _parameter_tables(self) -> list[Table]:
-        names = column_names(self)
-        parts = (self.weights_, self.noise_, self.intercept_, self.coef_)
-        columns = ["line", "weight", "noise", "intercept", *names]
-        table = Table("Lines", columns, numbered_rows(*parts))
-        errors = ("weight_errors_", "noise_errors_", "intercept_errors_", "coef_errors_")
-        return [table, *error_table(self, columns, *errors)]
 
     def _evidence(self) -> list[Fact]:
         stats, k, facts = self.stats_, self._k(), []
@@ -136,7 +99,8 @@ class RegressionMixtureSummary(FittedEstimator):
     def _component_view(self, rows: RowSample) -> LinePicture:
         parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
         weights, coef, intercept, noise = map(as_floats, parts)
-        return LinePicture(weights, coef, intercept, noise, self._likeliest(rows, rows.y))
+        labels = self._likeliest(rows, rows.y)
+        return LinePicture(weights, coef, intercept, noise, labels, self.degrees_of_freedom_)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         model: Any = self

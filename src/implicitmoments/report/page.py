@@ -19,14 +19,8 @@ from typing import Any
 import jinja2
 from scipy.stats import ks_2samp
 
-from implicitmoments.estimator import (
-    KOLMOGOROV_CHANCE,
-    Fact,
-    FittedEstimator,
-    Table,
-    counted,
-    findings_of,
-)
+from implicitmoments.description import Table, counted, findings_of
+from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator
 from implicitmoments.notes import FIT, SENTENCES, Note, Notes
 from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra

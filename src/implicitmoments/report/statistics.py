@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.estimator import FittedEstimator, Table
+from implicitmoments.description import Table
+from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import format_value
 
 DIGITS = 5  # significant digits in tables; all of them are copied

@@ -364,9 +364,9 @@ class MappedRows:
             weights = move_like(weights[where], counts)
         return {**block, "counts": counts * weights}
 
-    def _block_size(self, width: int) -> int:
+    def _block_size(self, width: int, parts: int = 1) -> int:
         widest = max(width, self.source.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"], parts)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
         """Yield blocks of the rows that are kept, in order.

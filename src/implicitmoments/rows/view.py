@@ -173,6 +173,7 @@ class Rows(MappedRows):
         width: int = 1,
         what: str = "",
         keyed: bool = False,
+        parts: int = 1,
         seed: int = 0,
         after: After | None = None,
     ) -> Sums:
@@ -189,6 +190,8 @@ class Rows(MappedRows):
             Consecutive rows; all by default.
         width, what, keyed
             As for :meth:`fold`.
+        parts : int, default 1
+            Parts into which the rows of a block are divided; blocks are as much larger.
         seed : int, default 0
             Seed of a source that generates its rows.
         after : callable, optional
@@ -200,7 +203,7 @@ class Rows(MappedRows):
             The sums.
         """
         whole = partial(_measure_whole, self.without_source, measure, keyed)
-        return self._fold(whole, rows, width=width, what=what, seed=seed, after=after)
+        return self._fold(whole, rows, width=width, parts=parts, what=what, seed=seed, after=after)
 
     def _fold(
         self,
@@ -208,6 +211,7 @@ class Rows(MappedRows):
         rows: range | None = None,
         *,
         width: int,
+        parts: int = 1,
         what: str,
         seed: int = 0,
         after: After | None = None,
@@ -223,7 +227,7 @@ class Rows(MappedRows):
                 after(sums, next_row)
             progress(what, done, total)
 
-        size = self._block_size(width)
+        size = self._block_size(width, parts)
         sums = self.source.fold(measure, taken, size, what=what, seed=seed, after=report)
         if done < total:  # a journal has answered
             progress(what, total, total)

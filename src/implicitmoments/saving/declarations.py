@@ -9,13 +9,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from types import NoneType, UnionType
+from types import NoneType
 from typing import (
     Any,
     NoReturn,
     NotRequired,
-    TypeAlias,
-    Union,
     cast,
     get_args,
     get_origin,
@@ -28,45 +26,13 @@ from implicitmoments.arrays import Array
 from implicitmoments.moments import MomentProblem
 from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.hermite_problem import FramedRows
-from implicitmoments.notes import CodedError, InputError, Notes
+from implicitmoments.notes import InputError
 from implicitmoments.problems import Activation
 from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
-
-Hint: TypeAlias = Any
-
-
-class ModelFileError(CodedError, ValueError):
-    """A model cannot be written, or a file cannot be read; the message says what to try.
-
-    Examples
-    --------
-    >>> import implicitmoments as im
-    >>> try:
-    ...     im.load("nowhere.im")
-    ... except im.ModelFileError as error:
-    ...     print(error.code, error.values["file"])
-    cannot_open nowhere.im
-    """
-
-    def within(self, before: str, after: str = "", **values: Any) -> ModelFileError:
-        """Return the error with its reason in a sentence of the function that was called."""
-        template = f"{before}{self.template}{after}"
-        return ModelFileError(self.code, template, **{**self.values, **values})
-
-
-def expect(valid: bool, code: str, what: object = "") -> None:
-    """Raise an error unless content is as saved models have it; the code is the reason."""
-    if not valid:
-        raise invalid(code, what)
-
-
-def invalid(code: str, what: object = "") -> ModelFileError:
-    """Return an error for content that no saved model has; the code is the reason."""
-    template = "its content is invalid ({reason}" + (": {what})" if what != "" else ")")
-    return ModelFileError(code, template, reason=code.replace("_", " "), what=str(what)[:80])
+from implicitmoments.saving.checks import COMMON, Hint, ModelFileError, expect, invalid, matches
 
 
 @dataclass(frozen=True)
@@ -217,17 +183,7 @@ CODECS: dict[type[Any], Codec] = {
         Codec(MomentProblem, {"n_features": int, "n_rows": int | None}, ProblemWithoutRows),
     )
 }
-# fitted attributes of every estimator
-COMMON: dict[str, Hint] = {"n_features_in_": int, "stats_": dict[str, Any], "notes_": Notes}
 PARAMETERS = (Activation, np.random.Generator, np.random.RandomState)  # classes they may have
-WHOLE = (int, np.integer)
-NUMBERS: dict[Hint, tuple[type, ...]] = {
-    bool: (bool, np.bool_),
-    int: WHOLE,
-    float: (float, np.floating, *WHOLE),
-}
-# kinds of entries that an array may have, by the kind of its annotation
-ENTRIES = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
 
 
 def declaration_of(name: str) -> Declaration | None:
@@ -276,38 +232,8 @@ class Declaration:
         return attribute not in self._saved or self.matches(value, self._saved[attribute])
 
     def matches(self, value: Any, hint: Hint) -> bool:
-        """Say whether a value is of a type, looking into containers.
-
-        A number of NumPy passes for one of Python, and an integer for any. An ``Array`` is one of
-        NumPy, as all arrays are that were read.
-        """
-        hint = self._variants.get(hint, hint)
-        origin: Any = get_origin(hint)
-        inner = get_args(hint)
-        if hint is Any:
-            return True
-        if hint is Array:
-            return isinstance(value, np.ndarray)
-        if hint in NUMBERS:
-            return isinstance(value, NUMBERS[hint]) and (hint is bool) >= (type(value) is bool)
-        if origin in (Union, UnionType, NotRequired):
-            return any(self.matches(value, one) for one in inner)
-        return isinstance(value, origin or hint) and self._contains(value, origin, inner)
-
-    def _contains(self, value: Any, origin: Any, inner: tuple[Hint, ...]) -> bool:
-        """Say whether the entries of a container are of the types between its brackets."""
-        if origin in (dict, Mapping):
-            pairs = value.items()
-            return all(self.matches(k, inner[0]) and self.matches(v, inner[1]) for k, v in pairs)
-        if origin is tuple and inner[-1] is not Ellipsis:
-            return len(value) == len(inner) and all(map(self.matches, value, inner))
-        if origin in (tuple, list):
-            return all(self.matches(item, inner[0]) for item in value)
-        if origin is np.ndarray:
-            entries = get_args(inner[1])[0]
-            kind = "" if entries is Any else np.dtype(entries).kind
-            return value.dtype.kind in ENTRIES.get(kind, value.dtype.kind)
-        return True
+        """Say whether a value is of a type, looking into containers."""
+        return matches(value, hint, self._variants)
 
     def _collect(self, hint: Hint) -> None:
         """Enter the classes of an annotation, and of the fields of those classes."""

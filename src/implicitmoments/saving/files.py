@@ -1,4 +1,4 @@
-"""Save fitted models to files, and load them.
+"""Files of fitted models: their bytes, and the document and arrays in them.
 
 A file is safetensors with a JSON document as its only metadata entry. Sizes are checked against
 the file, names for duplicates, and all bytes against a checksum, before safetensors reads the
@@ -14,38 +14,24 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
-from importlib.metadata import version
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TypeAlias, cast
 
 import safetensors.numpy
 
-from implicitmoments.notes import InputTypeError
-from implicitmoments.registry import ESTIMATORS
-from implicitmoments.saving.declarations import ModelFileError, declaration_of, expect, invalid
-from implicitmoments.saving.migrations import SCHEMA, check_schema, migrate
-from implicitmoments.saving.values import Arrays, Decoder, Encoder, Json
+from implicitmoments.saving.checks import ModelFileError, expect, invalid
+from implicitmoments.saving.decoder import Arrays, Json
 
+SCHEMA = 6  # raised by 1 when the format changes, with an entry in MIGRATIONS
 ENTRY = "implicitmoments"  # key in the metadata of safetensors
 LENGTH = 8  # bytes that hold the length of the rest of the header
 MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number
 BLANK = "0" * 64  # in place of the checksum while it is computed
-SECTIONS = {
-    "checksum",
-    "schema",
-    "library",
-    "estimator",
-    "parameters",
-    "fitted",
-    "statistics",
-    "objects",
-}
-ATTRIBUTE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,99}")  # no special names
 CHECKSUM = re.compile("[0-9a-f]{64}")  # SHA-256 in hexadecimal
+Document: TypeAlias = dict[str, Json]
 ADVICE = {  # by the code of an error
     "cannot_open": "check the path",
     "not_a_file": "check the path",
@@ -89,96 +75,13 @@ def write_whole(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def save(model: Any, path: str | PathLike[str]) -> None:
-    """Write a fitted model to a file.
-
-    The file is safetensors with a JSON document: arrays, numbers and strings, and no code. It is
-    written completely or not at all. Models whose activation is a user's function are refused.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted estimator of this library.
-    path : str or path
-        An existing file is replaced.
-
-    Raises
-    ------
-    ModelFileError
-        If the model has an attribute that a file cannot hold, or the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import implicitmoments as im
-    >>> X, truth = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    >>> model = im.SphericalMixture(3, random_state=0).fit(X)
-    >>> path = Path(tempfile.mkdtemp()) / "mixture.safetensors"
-    >>> im.save(model, path)
-    >>> again = im.load(path)
-    >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
-    True
-    """
-    try:
-        data = pack(*to_document(model))
-    except ModelFileError as error:
-        raise error.within("the model cannot be saved: ") from error
-    try:
-        _read(BytesIO(data), len(data))  # what cannot be read is not written
-    except Exception as error:
-        raise ModelFileError(
-            "not_readable_again",
-            "the model cannot be saved, since it could not be read again: {reason}",
-            reason=str(error),
-        ) from error
-    try:
-        write_whole(Path(path), data)
-    except OSError as error:
-        raise ModelFileError(
-            "cannot_write",
-            "the model file {file} cannot be written ({reason}); give a path in a folder that "
-            "exists, is writable and has space",
-            file=str(path),
-            reason=error.strerror or str(error),
-        ) from error
-
-
-def load(path: str | PathLike[str]) -> Any:
-    """Read a fitted model from a file.
-
-    No code is run: a file has none. Classes are known by name, and only those that the estimator
-    declares are built.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    estimator
-        As it was saved; arrays are NumPy arrays.
-
-    Raises
-    ------
-    ModelFileError
-        If there is no file, or it is damaged, altered, of a newer version or of another kind.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import implicitmoments as im
-    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     im.save(im.SphericalMixture(3, random_state=0).fit(X), file.name)
-    ...     im.load(file.name).means_.shape
-    (3, 4)
-    """
+def read_file(path: str | PathLike[str], decode: Callable[[Document, Arrays], Any]) -> Any:
+    """Read a file and decode it; whatever is wrong with it is a ModelFileError."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ModelFileError("not_a_file", "it is not a regular file")  # a pipe would wait
         with open(path, "rb") as file:
-            return _read(file, os.fstat(file.fileno()).st_size)
+            return decode(*read_parts(file, os.fstat(file.fileno()).st_size))
     # whatever a file makes a constructor or a conversion raise, the file is the cause
     except Exception as error:
         found = ModelFileError("invalid_content", "{reason}", reason=str(error)[:200])
@@ -191,77 +94,28 @@ def load(path: str | PathLike[str]) -> Any:
         raise found.within(before, f"; {advice}", file=str(path)) from error
 
 
-def _read(file: BinaryIO, size: int) -> Any:
+def read_parts(file: BinaryIO, size: int) -> tuple[Document, Arrays]:
+    """Return the document of a file, and its arrays."""
     document = read_document(file, size)
-    migrated = check_schema(document) < SCHEMA
-    arrays = read_arrays(file, document["checksum"])
-    return from_document(migrate(document), arrays, migrated=migrated)
+    check_schema(document)
+    return document, read_arrays(file, document["checksum"])
 
 
-def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
-    """Convert the state of a fitted estimator to a document and arrays.
-
-    Attributes come in alphabetical order, public ones first: shared objects are then named by
-    an attribute that users know, and equal models give equal documents.
-    """
-    name = type(model).__name__
-    declaration = declaration_of(name)
-    if declaration is None or declaration.estimator is not type(model):
-        raise InputTypeError(
-            "not_an_estimator",
-            "`save` takes a fitted {estimators}, got {type}; of a pipeline or a search save the "
-            "step that is one of these",
-            estimators=sorted(ESTIMATORS.values()),
-            type=name,
+def check_schema(document: Document) -> int:
+    """Return the schema of a document, unless it is one that cannot be read."""
+    own = document.get("schema")
+    if type(own) is not int or own < 1:
+        raise invalid("invalid_schema", own)
+    if own > SCHEMA:
+        raise ModelFileError(
+            "newer_schema",
+            "it was written by a newer version of implicitmoments ({library}, schema {schema}), "
+            "and this version reads schemas up to {newest}",
+            library=str(document.get("library"))[:40],
+            schema=own,
+            newest=SCHEMA,
         )
-    held = dict(vars(model))
-    if not declaration.required <= held.keys():  # also after a fit that was interrupted
-        raise ModelFileError("not_fitted", "{name} is not fitted; call fit first", name=name)
-    parameters = {key: held.pop(key) for key in declaration.parameters}
-    statistics = held.pop("stats_")
-    encoder = Encoder(declaration)
-    fitted = {
-        key: encoder.encode(held[key], key)
-        for key in sorted(held, key=lambda key: (key.startswith("_"), key))
-    }
-    document = {
-        "schema": SCHEMA,
-        "library": version("implicitmoments"),
-        "estimator": name,
-        "parameters": {key: encoder.encode(value, key) for key, value in parameters.items()},
-        "fitted": fitted,
-        "statistics": encoder.encode(statistics, "stats_"),
-        "objects": encoder.objects,
-    }
-    return document, encoder.arrays
-
-
-def from_document(document: dict[str, Json], arrays: Arrays, *, migrated: bool = False) -> Any:
-    """Build the estimator of a document; a migrated one may contain unused entries."""
-    expect(set(document) == SECTIONS, "wrong_sections", sorted(document))
-    name = str(document["estimator"])
-    declaration = declaration_of(name)
-    if declaration is None:
-        raise invalid("unknown_estimator", name)
-    decoder = Decoder(declaration, document["objects"], arrays)
-    fitted, parameters = (decoder.decode({"map": document[s]}) for s in ("fitted", "parameters"))
-    statistics = decoder.decode(document["statistics"])
-    if not migrated:
-        decoder.check_all_used()
-    different = sorted({*parameters} ^ {*declaration.parameters})
-    expect(not different, "wrong_parameters", different)
-    for key in fitted:
-        # a file must not replace what a class has, such as a method
-        defined = key in parameters or hasattr(declaration.estimator, key) or key == "stats_"
-        expect(not defined and ATTRIBUTE.fullmatch(key) is not None, "invalid_attribute", key)
-    fitted["stats_"] = statistics
-    for key in declaration.required:
-        expect(key in fitted, "missing_attribute", key)
-    for key, value in fitted.items():
-        expect(declaration.accepts(key, value), "wrong_type", key)
-    model = declaration.estimator(**parameters)
-    vars(model).update(fitted)
-    return model
+    return own
 
 
 def pack(document: dict[str, Json], arrays: Arrays) -> bytes:

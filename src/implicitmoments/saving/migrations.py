@@ -6,30 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from implicitmoments.saving.declarations import ModelFileError, declaration_of, invalid
-from implicitmoments.saving.values import Json
-
-SCHEMA = 6  # raised by 1 when the format changes, with an entry in MIGRATIONS
+from implicitmoments.saving.declarations import declaration_of
+from implicitmoments.saving.decoder import Json
+from implicitmoments.saving.files import SCHEMA, check_schema
 
 Document: TypeAlias = dict[str, Json]
 Renames: TypeAlias = Mapping[str, Mapping[str, str | None]]
-
-
-def check_schema(document: Document) -> int:
-    """Return the schema of a document, unless it is one that cannot be read."""
-    own = document.get("schema")
-    if type(own) is not int or own < 1:
-        raise invalid("invalid_schema", own)
-    if own > SCHEMA:
-        raise ModelFileError(
-            "newer_schema",
-            "it was written by a newer version of implicitmoments ({library}, schema {schema}), "
-            "and this version reads schemas up to {newest}",
-            library=str(document.get("library"))[:40],
-            schema=own,
-            newest=SCHEMA,
-        )
-    return own
 
 
 def migrate(document: Document) -> Document:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import NoneType
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import array_api_compat
 import numpy as np
@@ -13,83 +13,11 @@ import numpy as np
 from implicitmoments.arrays import to_numpy
 from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.hermite_problem import FramedRows
-from implicitmoments.notes import Note, Notes
+from implicitmoments.notes import Notes
 from implicitmoments.problems.activations import NAMED
-from implicitmoments.saving.declarations import (
-    Declaration,
-    ModelFileError,
-    expect,
-    function_not_saved,
-)
-
-Json: TypeAlias = Any
-Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
-
-# Types of array entries and of NumPy's scalars.
-DTYPES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-)
-# Limits on what a file can make its reader do. Integers can be chosen to collide in a dict.
-MAX_AXES = 16  # each may add half to the memory of an array, for gaps
-MAX_OBJECTS = 10_000
-MAX_KEYS = 1_000  # of a dict whose keys are not strings
-FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # not in JSON
-
-
-def layout_of(array: np.ndarray[Any, Any]) -> list[int] | None:
-    """Return strides, in entries, with the same gaps; None for C order without gaps.
-
-    The last digits of a product depend on how its factors lie in memory.
-    """
-    if array.flags.c_contiguous:
-        return None
-    return _narrow(array.shape, [stride // array.itemsize for stride in array.strides])
-
-
-def apply_layout(array: np.ndarray[Any, Any], layout: Any) -> np.ndarray[Any, Any]:
-    """Return a copy of an array with a layout, as :func:`layout_of` gives it."""
-    if layout is None:
-        return array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
-    valid = isinstance(layout, list) and all(type(stride) is int for stride in layout)
-    valid = valid and array.size > 0 and 0 < array.ndim == len(layout) <= MAX_AXES
-    # one that is its own narrowest form has no overlaps, and takes little more than the array
-    valid = valid and layout == _narrow(array.shape, layout)
-    expect(valid, "invalid_layout", f"{layout} of an array of shape {array.shape}")
-    last = sum((n - 1) * abs(stride) for n, stride in zip(array.shape, layout, strict=True))
-    dtype = array.dtype.newbyteorder("=")
-    strides = [abs(stride) * dtype.itemsize for stride in layout]
-    made = np.ndarray(array.shape, dtype, np.zeros(last + 1, dtype), 0, strides)
-    made = made[tuple(slice(None, None, 1 if stride > 0 else -1) for stride in layout)]
-    made[...] = array
-    return made
-
-
-def _narrow(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return strides of the same order and signs, in which gaps have one entry."""
-    narrow = [1 if stride == 1 else 2 for stride in strides]
-    long = [axis for axis, n in enumerate(shape) if n > 1]
-    fast: int | None = None
-    for axis in sorted(long, key=lambda axis: abs(strides[axis])):
-        own = abs(strides[axis])
-        if fast is None:
-            narrow[axis] = 1 if own == 1 else 2
-        else:
-            joined = own == shape[fast] * abs(strides[fast])
-            narrow[axis] = shape[fast] * narrow[fast] + (not joined)
-        fast = axis
-    signs = (-1 if stride < 0 and n > 1 else 1 for stride, n in zip(strides, shape, strict=True))
-    return [stride * sign for stride, sign in zip(narrow, signs, strict=True)]
+from implicitmoments.saving.checks import ModelFileError, expect
+from implicitmoments.saving.declarations import Declaration, function_not_saved
+from implicitmoments.saving.decoder import DTYPES, Arrays, Decoder, Json, layout_of, named
 
 
 class Encoder:
@@ -170,110 +98,25 @@ class Encoder:
         return {"array": path} if layout is None else {"array": path, "layout": layout}
 
 
-class Decoder:
+class ModelDecoder(Decoder):
     """Reads the values written by :class:`Encoder`."""
 
     def __init__(self, declaration: Declaration, objects: Json, arrays: Arrays) -> None:
-        self._declaration, self._arrays = declaration, arrays
-        self._built: dict[str, tuple[np.ndarray[Any, Any], Json]] = {}  # with their layouts
-        self._written, self._limit = _list(objects), len(_list(objects))
-        self._objects: dict[int, Any] = {}
-        self._readers: dict[str, Callable[[Json], Any]] = {
-            "array": lambda name: self._array(name, None),
-            "array layout": lambda parts: self._array(*parts),
-            "dict": self._dict,
-            "float": lambda name: _named(FLOATS, name),
-            "maker": lambda name: _named(NAMED, name),
-            "map": self._map,
-            "notes": lambda pairs: Notes(self._note(*pair) for pair in _list(pairs)),
-            "object": self._object,
-            "range": lambda ends: range(*_list(ends)),
-            "scalar value": self._scalar,
-            "tuple": lambda items: tuple(map(self.decode, _list(items))),
-            "type": lambda name: _dtype(name).type,
-            "words": self._words,
-        }
-        expect(self._limit <= MAX_OBJECTS, "too_many_objects", self._limit)
+        super().__init__(objects, arrays)
+        self._declaration = declaration
 
-    def decode(self, written: Json) -> Any:
-        """Return the value that a JSON object encodes."""
-        if isinstance(written, list):
-            return [self.decode(item) for item in written]
-        if not isinstance(written, dict):
-            large = isinstance(written, float) and not math.isfinite(written)
-            expect(not large, "number_out_of_range")
-            return written
-        tag, parts = " ".join(written), tuple(written.values())
-        expect(tag in self._readers, "unknown_tag", tag)
-        return self._readers[tag](parts[0] if len(parts) == 1 else parts)
+    def maker(self, name: Json) -> Any:
+        """Return a function of the library that makes an activation."""
+        return named(NAMED, name)
 
-    def check_all_used(self) -> None:
-        """Raise if the file holds arrays or objects that nothing refers to."""
-        unused = [name for name in self._arrays if name not in self._built]
-        unused += [f"object {i}" for i in range(self._limit) if i not in self._objects]
-        expect(not unused, "unused", next(iter(unused), ""))
-
-    def _build(self, written: Json) -> Any:
-        right = isinstance(written, dict) and set(written) == {"class", "fields"}
-        expect(right, "invalid_object")
-        name, held = written["class"], written["fields"]
-        codec = _named(self._declaration.codecs, name, "unknown_class")
+    def build(self, name: Json, held: Json) -> Any:
+        """Build an object of a declared class from encoded fields of the declared types."""
+        codec = named(self._declaration.codecs, name, "unknown_class")
         expect(isinstance(held, dict) and set(held) == set(codec.hints), "wrong_fields", name)
         values = {key: self.decode(held[key]) for key in codec.hints}
         for key, hint in codec.hints.items():
             expect(self._declaration.matches(values[key], hint), "wrong_type", f"{name}.{key}")
         return codec.build(**values)
-
-    def _object(self, number: Json) -> Any:
-        # fields refer to earlier objects only, so that there are no cycles
-        expect(type(number) is int and 0 <= number < self._limit, "no_such_object", number)
-        if number not in self._objects:
-            limit, self._limit = self._limit, number
-            self._objects[number] = self._build(self._written[number])
-            self._limit = limit
-        return self._objects[number]
-
-    def _array(self, name: Json, layout: Json) -> np.ndarray[Any, Any]:
-        stored = _named(self._arrays, name)
-        _dtype(stored.dtype.name)
-        if name not in self._built:
-            # a copy: the bytes of the file are read-only
-            self._built[name] = apply_layout(stored, layout), layout
-        array, known = self._built[name]
-        expect(known == layout, "two_layouts", name)
-        return array
-
-    def _map(self, held: Json) -> dict[str, Any]:
-        expect(isinstance(held, dict), "not_a_mapping", held)
-        return {key: self.decode(value) for key, value in held.items()}
-
-    def _dict(self, pairs: Json) -> dict[Any, Any]:
-        expect(len(_list(pairs)) <= MAX_KEYS, "too_many_keys", len(pairs))
-        built = {self.decode(key): self.decode(held) for key, held in pairs}
-        expect(len(built) == len(pairs), "duplicate_key")
-        return built
-
-    def _note(self, code: Json, values: Json) -> Note:
-        expect(isinstance(code, str), "invalid_note", code)
-        held = self.decode(values)
-        try:
-            note = Note(code, held)
-            note.sentence()
-        except Exception:  # of a newer version, or with values that the sentence does not take
-            return Note("unknown_note", {"code": code, "values": held})
-        return note
-
-    def _scalar(self, parts: tuple[Json, Json]) -> Any:
-        dtype, value = _dtype(parts[0]), self.decode(parts[1])
-        kind = {"b": bool, "f": float}.get(dtype.kind, int)
-        expect(type(value) is kind, "invalid_scalar", value)
-        return dtype.type(value)
-
-    def _words(self, items: Json) -> np.ndarray[Any, Any]:
-        expect(all(type(item) is str for item in _list(items)), "not_strings", items)
-        array = np.empty(len(items), dtype=object)
-        array[:] = items
-        return array
 
 
 def _not_saved(value: Any) -> ModelFileError:
@@ -297,18 +140,3 @@ def _check_entries(dtype: np.dtype[Any], path: str) -> str:
             dtype=str(dtype),
         )
     return dtype.name
-
-
-def _dtype(name: Json) -> np.dtype[Any]:
-    expect(name in DTYPES, "unknown_dtype", name)
-    return np.dtype(name)
-
-
-def _named(choices: Mapping[str, Any], name: Json, code: str = "no_such_name") -> Any:
-    expect(isinstance(name, str) and name in choices, code, name)
-    return choices[name]
-
-
-def _list(written: Json) -> list[Any]:
-    expect(isinstance(written, list), "not_a_list", written)
-    return cast(list[Any], written)

@@ -58,6 +58,7 @@ def prefer(
     other: S,
     parts: Sequence[tuple[R, float]],
     components: tuple[int, ...] = (),
+    most: float = math.inf,
 ) -> Alternative[S] | None:
     """Return another state after EM, if its BIC is lower than that of a fit.
 
@@ -68,6 +69,8 @@ def prefer(
         sample, and of all.
     components : tuple of int
         Of the fit, that differ.
+    most : float
+        Log-likelihood that it may lose.
     """
     found, budgets = None, (QUICK, *[AFTERWARDS] * (len(parts) - 1))
     for (rows, level), budget in zip(parts, budgets, strict=True):
@@ -76,7 +79,7 @@ def prefer(
         other = settled.state
         change, penalty = (settled.level - level) * total, penalty_of(family, fit, other, total)
         found = Alternative(other, components, change, penalty)
-        if found.gain <= 0:
+        if found.gain <= 0 or -found.change > most:
             return None
     return found
 
@@ -105,10 +108,8 @@ def one_less(
     # where a component is dropped, the one with which it would be merged at the least loss
     with_first = np.any(merges.pairs == merges.pairs[0, 0], axis=1)
     joined = merges.pairs[with_first & (merges.pairs[:, 0] != merges.pairs[:, 1])][0]
-    found = prefer(family, fit, less, parts, (int(joined[0]), int(joined[1])))
-    if found is None or -found.change > chance_loss(family, fit, less):
-        return None
-    return found
+    pair = int(joined[0]), int(joined[1])
+    return prefer(family, fit, less, parts, pair, chance_loss(family, fit, less))
 
 
 def chance_loss(family: Family[R, S, E], fit: S, less: S) -> float:

@@ -129,10 +129,16 @@ def tails_note(freedom: Floats, k: int, found: int, gain: float) -> Note:
 
 
 def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | None:
-    """Return the cheapest merge; None if it is predicted to cost far more than its penalty."""
+    """Return the state after merges that cost less than their penalty, or after the cheapest.
+
+    None if that is predicted to cost far more.
+    """
     if state.k == 1:
         return None
     merges = trials.merges_of(law, rows, state)
     less = merges.apply(state)
     saved = law.n_parameters(state) - law.n_parameters(less)
-    return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less
+    if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0:
+        return None
+    cheap = merges.cheap(0.5 * saved * math.log(total))
+    return merges.apply(state, cheap) if len(cheap) else less

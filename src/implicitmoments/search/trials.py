@@ -20,11 +20,14 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.rows import DEFAULT_BUDGET
-from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S
+from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
 FEWEST_TRIALS = 3  # starts of a split or an insertion that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
+# Times the least loss of a merge. A merge matters if it is the cheapest, or, at half its loss, the
+# cheapest with a part of a component: less than twice the least, and twice that for few rows.
+FAR = 4.0
 PART = 0.5  # of the rows of a component that a part of it holds
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
 
@@ -41,6 +44,20 @@ class Shares:
     def log_likelihood(self) -> float:
         """Of all rows."""
         return weighted_sum(self.counts, self.log_density)
+
+    def part(self, family: Family[R, S, E], rows: R, n: int) -> tuple[R, Shares]:
+        """Return about n of the rows, which count as much as all, and their responsibilities."""
+        every = int(self.counts.shape[0])
+        if every <= n:
+            return rows, self
+        places = np.sort(np.random.default_rng(0).choice(every, n, replace=False))
+        at = index_like(places, self.counts)
+        xp = namespace_of(self.counts)
+        counts = every / n * to_numpy(xp.take(self.counts, at)).astype(np.float64)
+        some = family.part(rows, places, counts)
+        # in column-major order as before
+        shares = xp.matrix_transpose(xp.take(xp.matrix_transpose(self.shares), at, axis=1))
+        return some, Shares(shares, xp.take(self.log_density, at), family.counts(some))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,25 +138,37 @@ def insertion_gains(
     budget : Budget
         Its ``steps``.
     """
-    trials = candidates
-    if trials.k == 0:
-        return np.zeros(0), trials
-    xp, gains = namespace_of(found.shares), np.zeros(trials.k)
-    for step in range(budget.steps + 1):
-        odds = family.log_joint(rows, trials) - found.log_density[:, None]
-        odds = xp.exp(xp.clip(odds, max=LARGEST_LOG))
-        total = odds + (1 - move_like(trials.weights, found.shares))
-        if step in (budget.steps // 3, budget.steps):
-            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
-        if step == budget.steps:
-            break
-        if step == budget.steps // 3:  # the rest of the steps on the best
-            kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
-            trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
-        sums = family.expect(rows, odds / total * found.counts[:, None], trials)
-        trials = family.fit_trials(sums, trials, 1, None)
+    if candidates.k == 0:
+        return np.zeros(0), candidates
+    few = budget.steps // 3
+    some, there = found.part(family, rows, SEARCH.rows)
+    gains, trials = _fit_insertions(family, some, there, candidates, few)
+    best = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
+    trials = trials.take(best)
+    gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
     order = np.argsort(-gains, kind="stable")
     return gains[order], trials.take(order)
+
+
+def _fit_insertions(
+    family: Family[R, S, E], rows: R, found: Shares, trials: S, steps: int
+) -> tuple[Floats, S]:
+    """Run EM of each candidate; return gains and candidates."""
+    xp = namespace_of(found.shares)
+
+    def odds_of(trials: S) -> tuple[Array, Array]:
+        odds = family.log_joint(rows, trials)
+        odds -= found.log_density[:, None]
+        odds = map_into("exp", xp.clip(odds, max=LARGEST_LOG))
+        return odds, odds + (1 - move_like(trials.weights, found.shares))
+
+    for _ in range(steps):
+        odds, total = odds_of(trials)
+        odds /= total
+        odds *= found.counts[:, None]
+        trials = family.fit_trials(family.expect(rows, odds, trials), trials, 1, None)
+    logs = map_into("log", odds_of(trials)[1])
+    return to_numpy(found.counts @ logs).astype(np.float64), trials
 
 
 def merges_of(family: Family[R, S, E], rows: R, state: S) -> Merges[S]:
@@ -165,10 +194,37 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
     pairs, others = _overlapping_pairs(found, state.weights), _complements(found.shares)
     # one component for each pair, its weight a share of all rows
     merged = family.fit_trials(sums.join(*pairs.T), state.take(pairs[:, 0]), 1, None)
-    rest = xp.log(xp.clip(others, min=SMALLEST_REST))
-    dropped = to_numpy(-counts @ rest) + float(xp.sum(counts)) * np.log1p(
+    logs = map_into("log", xp.clip(others, min=SMALLEST_REST))
+    dropped = to_numpy(-counts @ logs) + float(xp.sum(counts)) * np.log1p(
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
     )
+    # Where there are many rows, some of them show which pairs are not the cheapest by far.
+    some, there = found.part(family, rows, SEARCH.rows)
+    rest = others if there is found else _complements(there.shares)
+    losses = _pair_losses(family, some, merged, there, rest, pairs)
+    if there is not found:
+        close = np.flatnonzero(losses < FAR * max(float(losses.min()), 1.0))
+        near, one = pairs[close], merged.take(close)
+        losses[close] = _pair_losses(family, rows, one, found, others, near)
+    every = np.append(losses, dropped)
+    own = np.repeat(np.arange(k)[:, None], 2, axis=1)
+    order = np.argsort(every, kind="stable")
+    both = np.vstack([pairs, own])
+    padded = merged.take(np.append(np.arange(len(pairs)), np.zeros(k, dtype=int)))
+    return Merges(every[order], both[order], padded.take(order))
+
+
+def _pair_losses(
+    family: Family[R, S, E], rows: R, merged: S, found: Shares, others: Array, pairs: Places
+) -> Floats:
+    """Return the fall of the log-likelihood where each of some components replaces a pair.
+
+    Parameters
+    ----------
+    others : array of shape (n, k)
+        Responsibilities of the other components.
+    """
+    xp, counts = namespace_of(found.shares), found.counts
     losses = []
     numbers = DEFAULT_BUDGET.cache if on_host(counts) else DEFAULT_BUDGET.block
     step = max(1, numbers // int(counts.shape[0]))
@@ -180,12 +236,7 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
         i, j = pairs[first:last].T
         odds += xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
         losses.append(to_numpy(-counts @ map_into("log", odds)))
-    every = np.concatenate([*losses, dropped]).astype(np.float64)
-    own = np.repeat(np.arange(k)[:, None], 2, axis=1)
-    order = np.argsort(every, kind="stable")
-    both = np.vstack([pairs, own])
-    padded = merged.take(np.append(np.arange(len(pairs)), np.zeros(k, dtype=int)))
-    return Merges(every[order], both[order], padded.take(order))
+    return np.concatenate(losses).astype(np.float64)
 
 
 def _complements(shares: Array) -> Array:

@@ -1,0 +1,204 @@
+"""Columns of a file: those that a user names, and those that a model was fitted to."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.cli.console import bad_input, print_note
+from implicitmoments.description import fit_columns
+
+if TYPE_CHECKING:
+    from implicitmoments.rows.files import FileSource
+
+ARRAYS = (".npy", ".zarr")  # have no column names
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are features, labels and weights."""
+
+    features: tuple[str, ...] | None = None  # all other columns by default
+    target: str | None = None
+    weight: str | None = None
+    # whether rows that lack a number are left out; they are refused otherwise
+    drop_missing: bool = False
+    carried: tuple[str, ...] = ()  # columns that are written beside the answers
+    # which of ``"columns"`` and ``"y"`` are those of the model, and were not typed
+    from_model: frozenset[str] = frozenset()
+
+    @classmethod
+    def typed(
+        cls,
+        columns: str | None,
+        target: str | None,
+        weight: str | None = None,
+        *,
+        drop_missing: bool = False,
+        carried: str | None = None,
+    ) -> Columns:
+        """Split names at commas, except between quotes, as in CSV."""
+        features = None if columns is None else _names(columns, "--columns")
+        beside = () if carried is None else _names(carried, "--keep")
+        return cls(features, target, weight, drop_missing, beside)
+
+
+def _names(text: str, option: str) -> tuple[str, ...]:
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    if not names:
+        raise bad_input("no_names", option=option, text=text)
+    return tuple(names)
+
+
+def is_array(path: str) -> bool:
+    """Say whether the columns of a file have no names."""
+    return path.rstrip("/").lower().endswith(ARRAYS)
+
+
+def is_number(words: str) -> bool:
+    """Say whether a comma-separated list contains only column indices."""
+    return all(word.isdecimal() for word in words.split(","))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelColumns:
+    """Columns of the file that a model was fitted to."""
+
+    names: tuple[str, ...] | None  # of the features; None if the file had no names
+    n_features: int
+    # the columns of labels (``"target"``) and weights (``"weight"``), and the numbers of the
+    # features (``"features"``) if they have no names
+    given: Mapping[str, str]
+    scale: Floats | None  # (n_features,), what the features were divided by
+
+    @classmethod
+    def of(cls, model: Any) -> ModelColumns:
+        """Return the columns of a fitted model; raise if they cannot be those of its file."""
+        stored: Any = fit_columns(model)
+        named = isinstance(stored, dict) and all(
+            isinstance(words, str) for name, words in stored.items() if name != "scale"
+        )
+        if not named:
+            raise bad_input("model_columns_damaged")
+        given, names = dict(stored), getattr(model, "feature_names_in_", None)
+        scale = given.pop("scale", None)
+        if scale is not None and not (
+            isinstance(scale, np.ndarray)
+            and scale.shape == (model.n_features_in_,)
+            and scale.dtype == np.float64
+            and np.all(np.isfinite(scale) & (scale > 0))
+        ):
+            raise bad_input("model_scale_damaged")
+        texts = None if names is None else tuple(map(str, names))
+        return cls(texts, model.n_features_in_, given, scale)
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the features, or x0, x1, … if they have none."""
+        return list(self.names or (f"x{j}" for j in range(self.n_features)))
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers of the features in a file without names."""
+        if "features" in self.given:
+            return self.given["features"].split(",")
+        taken = [self.given.get(name) for name in ("target", "weight")]
+        free = [str(j) for j in range(self.n_features + len(taken)) if str(j) not in taken]
+        return free[: self.n_features]
+
+    def choose(self, model: Any, path: str, columns: Columns, *, labelled: bool) -> Columns:
+        """Complete the given columns by those of the fit; labels only if they are needed.
+
+        Columns of arrays have no names; without numbers all of them are features.
+        """
+        names, given = self.names, self.given
+        if is_array(path):
+            names = None
+            given = {name: words for name, words in given.items() if is_number(words)}
+        if names is None and "features" in given:
+            names = tuple(given["features"].split(","))
+        if columns.features is None and names is not None:
+            columns = replace(columns, features=names, from_model=frozenset({"columns"}))
+        if labelled and model.labelled and columns.target is None:
+            if "target" not in given:
+                raise bad_input("target_required", kind=model.kind)
+            own = columns.from_model | {"y"}
+            columns = replace(columns, target=given["target"], from_model=own)
+        return columns
+
+    def order(self, source: FileSource, columns: Columns, quiet: bool) -> list[int] | None:
+        """Return the place of each feature among the columns that were typed; None for as given.
+
+        A note says which column stands for which feature if names differ.
+        """
+        if columns.features is None or "columns" in columns.from_model:
+            return None
+        there = source.feature_names
+        if self.names is None and there is not None:
+            return None  # a model without names takes columns in the order they are typed in
+        own = self.numbers if self.names is None else list(self.names)
+        typed = list(columns.features if there is None else there)
+        if sorted(own) == sorted(typed):
+            return None if own == typed else [typed.index(name) for name in own]
+        if not quiet:
+            called = [f"column {j}" for j in typed] if there is None else typed
+            pairs = [f"{b} for {a}" for a, b in zip(own, called, strict=True) if a != b]
+            print_note("columns_by_position", pairs=pairs)
+        return None
+
+    def log_volume(self, model: Any) -> float:
+        """Return by how much log densities of scaled columns exceed those of the columns."""
+        if self.scale is None or model.density_of_labels:
+            return 0.0
+        return math.fsum(np.log(self.scale))
+
+    def in_file_units(self, model: Any) -> dict[str, Any]:
+        """Return the fitted attributes that have units, in those of the file that was fitted.
+
+        Spherical covariances of scaled columns are diagonal in the units of the file.
+        """
+        scale = 1.0 if self.scale is None else self.scale
+        found: dict[str, Any] = {
+            name: to_numpy(getattr(model, name)) * (scale if name in model.points else 1 / scale)
+            for name in (*model.points, *model.slopes)
+            if getattr(model, name, None) is not None
+        }
+        if self.scale is None or not hasattr(model, "covariances_"):
+            return found
+        kind, factors = model.covariance_type_, self.scale**2
+        if kind in ("full", "tied"):
+            factors = np.outer(self.scale, self.scale)
+        constants, spherical = getattr(model, "_constants", None), "spherical" in kind
+        if spherical and constants is not None:  # columns without variation
+            factors = np.where(np.isnan(constants), factors, 0.0)
+        for name in ("covariances_", "covariance_errors_"):
+            if getattr(model, name, None) is not None:
+                values = np.asarray(to_numpy(getattr(model, name)))
+                found[name] = (values[..., None] if spherical else values) * factors
+        return {**found, "covariance_type_": kind.replace("spherical", "diag")}
+
+    def deviations(self, model: Any) -> Floats | None:
+        """Return the standard deviation of each column within components, in file units.
+
+        Of shape (n_features,), or (n_components, n_features) if components differ.
+        """
+        variance = getattr(model, "variance_", None)
+        if self.scale is None or variance is None:
+            return None
+        deviation = np.sqrt(np.asarray(to_numpy(variance), dtype=np.float64))
+        return np.asarray(deviation[..., None] * self.scale)
+
+    def with_scaled_names(self, model: Any) -> Any:
+        """Return a copy of the model whose columns are named as what they are: "width / 2.5"."""
+        twin = copy.copy(model)
+        if self.scale is not None:
+            pairs = zip(self.labels, self.scale, strict=True)
+            twin.feature_names_in_ = np.asarray([f"{n} / {s:.4g}" for n, s in pairs], dtype=object)
+        return twin

@@ -1,0 +1,38 @@
+"""Read what a model file describes, without the class of its estimator."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+from implicitmoments.registry import ESTIMATORS, description_class
+from implicitmoments.saving.checks import COMMON, expect, invalid, matches
+from implicitmoments.saving.decoder import Arrays, Decoder
+from implicitmoments.saving.files import SCHEMA, Document, read_file
+
+
+def load_description(path: str | PathLike[str]) -> tuple[Any, dict[str, Any]] | None:
+    """Return the description of a fitted model in a file, and the parameters of the model.
+
+    scikit-learn is not imported, and no object of the model is built. None for a file of an older
+    version, which has to be loaded: its migration needs the classes.
+    """
+    found: tuple[Any, dict[str, Any]] | None = read_file(path, _describe)
+    return found
+
+
+def _describe(document: Document, arrays: Arrays) -> tuple[Any, dict[str, Any]] | None:
+    if document["schema"] < SCHEMA:
+        return None
+    name = document["estimator"]
+    if name not in ESTIMATORS.values():
+        raise invalid("unknown_estimator", name)
+    decoder, kind = Decoder(document["objects"], arrays), description_class(name)
+    fitted, parameters = (decoder.decode({"map": document[s]}) for s in ("fitted", "parameters"))
+    fitted["stats_"] = decoder.decode(document["statistics"])
+    for key, hint in {**COMMON, **kind.saved}.items():
+        expect(key in fitted, "missing_attribute", key)
+        expect(matches(fitted[key], hint), "wrong_type", key)
+    model = kind()
+    vars(model).update({**parameters, **fitted})
+    return model, parameters

@@ -1,0 +1,79 @@
+"""Which large modules the package and its commands import: never what they do not use."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import implicitmoments as im
+
+# an estimator inherits from scikit-learn, which imports SciPy, and the others if installed
+SCIENTIFIC = ("numpy", "scipy", "scipy.stats", "sklearn", "pandas", "pyarrow", "rich")
+TERMINAL = ("typer", "rich")
+PICTURES = ("matplotlib", "jinja2")
+NEVER = ("torch", "dask", "distributed", "zarr", "matplotlib.pyplot")
+MODELS = ("activation", "clustering", "density", "regression")
+OTHER_MODELS = tuple(f"implicitmoments.{name}" for name in MODELS)
+ALL = (*SCIENTIFIC, *TERMINAL, *PICTURES, *NEVER, *OTHER_MODELS)
+MODEL = Path(__file__).parent / "data" / "schema_6" / "mixture.safetensors"
+RUN = """
+import contextlib, io, sys
+def imported():
+    print(*[name for name in {all!r} if name in sys.modules], file=sys.stderr)
+def run(*arguments):
+    from implicitmoments.cli import main
+    sys.argv[1:] = arguments
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main()
+    imported()
+"""
+
+
+def imported(code):
+    """Return the large modules of a new process, after each time that code asks."""
+    command = [sys.executable, "-c", f"{RUN.format(all=ALL)}\n{code}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [set(line.split()) for line in done.stderr.splitlines()]
+
+
+def test_the_package_alone_imports_nothing_large():
+    assert imported("import implicitmoments, implicitmoments.cli\nimported()") == [set()]
+
+
+def test_an_unpickled_estimator_imports_neither_pictures_nor_other_models():
+    pickled = pickle.dumps(clone(im.SphericalMixture(3)))
+    code = f"import pickle; assert pickle.loads({pickled!r}).n_components == 3"
+    (found,) = imported(f"{code}\nimported()")
+    assert "sklearn" in found
+    assert found <= set(SCIENTIFIC)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fit", "--help"], ["fti"]])
+def test_help_imports_nothing_large(arguments):
+    assert imported(f"run(*{arguments!r})")[-1] == {"typer"}
+
+
+def test_commands_import_what_they_use(tmp_path):
+    rows = tmp_path / "rows.csv"
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    np.savetxt(rows, X, delimiter=",", header="a,b,c", comments="")
+    out = {kind: str(tmp_path / f"out.{kind}") for kind in ("csv", "html", "im")}
+    commands = [  # in one process: a module that one imports, later ones have
+        ["describe", str(MODEL)],
+        ["describe", str(MODEL), "--json"],
+        ["predict", str(MODEL), str(rows), "-o", out["csv"]],
+        ["score", str(MODEL), str(rows)],
+        ["sample", str(MODEL), "-n", "5"],
+        ["fit", "mixture", str(rows), "-k", "2", "-o", out["im"], "--quiet"],
+        ["report", str(MODEL), str(rows), "-o", out["html"], "--quiet"],
+    ]
+    found = imported("\n".join(f"run(*{each!r})" for each in commands))
+    assert len(found) == len(commands)
+    assert all(Path(path).exists() for path in out.values())
+    assert found[:2] == [{"numpy", *TERMINAL}] * 2
+    assert all(each <= {*SCIENTIFIC, *TERMINAL} for each in found[2:-1])
+    assert found[-1] <= {*SCIENTIFIC, *TERMINAL, *PICTURES}
