@@ -10,8 +10,9 @@ import numpy as np
 
 from implicitmoments.moments.components import component_stats
 from implicitmoments.notes import Note
-from implicitmoments.regression.fit import FittedLines, Unexplained
+from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.lines import Lines, Standard
+from implicitmoments.regression.unexplained import Unexplained
 from implicitmoments.rows import Rows
 from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import ENOUGH, merge_note
@@ -73,8 +74,8 @@ def _number_notes(left: Unexplained) -> list[Note]:
         gain, penalty = left.more.change, left.more.penalty
         values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
-    if left.highest_peak > HIGH * left.noise_maximum:
-        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+    if left.peak.height > HIGH * left.peak.bound:
+        values = {"peak": left.peak.height, "noise_maximum": left.peak.bound}
         return [Note("line_missing", values)]
     return []
 
@@ -114,11 +115,11 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     less = fitted.left.less
     return {
         "n_varying": standard.n_features,
-        "n_peaks": fit.start.n_peaks,
-        "n_decoded": fit.n_decoded,
-        "n_moves": fit.n_moves,
-        "highest_peak_left": fitted.left.highest_peak,
-        "noise_maximum": fitted.left.noise_maximum,
+        "n_peaks": fit.start.first.n_peaks,
+        "n_decoded": fit.start.n_decoded,
+        "n_moves": fit.found.accepted,
+        "highest_peak_left": fitted.left.peak.height,
+        "noise_maximum": fitted.left.peak.bound,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
         "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
@@ -126,5 +127,5 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "searches_apart": fit.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
-        **component_stats(fit.decoded),
+        **component_stats(fit.start.decoded),
     }

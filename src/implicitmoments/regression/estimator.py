@@ -26,12 +26,12 @@ from implicitmoments.regression.lines import (
     Lines,
     Model,
     Standard,
-    columns_of,
     design,
     responsibilities,
     standardise,
 )
 from implicitmoments.regression.outliers import ROUNDS, find_outliers
+from implicitmoments.regression.products import columns_of
 from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
@@ -216,7 +216,6 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             k,
             model,
             most=most,
-            gaussian=not any(note.code == "inputs_not_gaussian" for note in notes),
             seed=seed,
             max_iter=self.max_iter,
             tol=self.tol,

@@ -15,12 +15,10 @@ from implicitmoments.regression.lines import (
     LineSums,
     Model,
     apply_factors,
-    as_sum,
-    columns_of,
     expect,
     log_joint,
-    weighted_products,
 )
+from implicitmoments.regression.products import as_sum, columns_of, share_products
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
@@ -135,9 +133,8 @@ class LineFamily:
     def expect(self, rows: Rows, shares: Array, state: Lines) -> LineSums:
         """Return the sums for given responsibilities (n, m), which include the counts."""
         turned, u = namespace_of(shares).matrix_transpose(shares), columns_of(rows.block)
-        size = rows.budget.rows_per_block(3 * rows.n_features, u)
         turned, extra = apply_factors(state, u, turned)
-        return LineSums.of(0.0, rows.total, weighted_products(turned, u, size), extra)
+        return LineSums.of(0.0, rows.total, share_products(rows, turned), extra)
 
     def pool(self, sums: LineSums, state: Lines) -> Floats:
         """Return rows and squared residuals of each line, (k, 2), for a shared variance."""

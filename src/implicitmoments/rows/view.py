@@ -386,7 +386,8 @@ class Rows(MappedRows):
         """
         if lift not in self._lifts:
             rows = self.transformed(lift)
-            self._lifts[lift] = rows.hold() if self.held and rows.small else rows
+            small = self.held and rows.small
+            self._lifts[lift] = self._holding(lift(self.block)) if small else rows
         return self._lifts[lift]
 
     @cached_property

@@ -63,7 +63,7 @@ def choose_k(  # noqa: PLR0913 (each documented)
     most : int
         The largest number of components.
     n_moves : int
-        Moves tried per number of components.
+        Moves tried per number of components; for none the search ends before moves.
     budget, local : Budget
         As in :func:`search_moves`.
     least : float
@@ -125,7 +125,7 @@ def choose_k(  # noqa: PLR0913 (each documented)
     rough = grow_and_prune(
         judge(state, 0, GROW), lambda each: judge(each, 0, GROW), (grown, pruned), patience=1
     )
-    if hopeless(rough):
+    if n_moves == 0 or hopeless(rough):
         return Chosen(rough, dict(sorted(scores.items())), states)
     best = grow_and_prune(
         judge(rough.state, n_moves, budget),

@@ -37,13 +37,41 @@ def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
     """
     both = run_em(family, rows, one.add(other, 0.5), Budget(0, TOGETHER, TOL)).state
     while both.k > one.k:
-        found = trials.responsibilities(family, rows, both)
-        sums = family.expect(rows, found.shares * found.counts[:, None], both)
-        merges = trials.merge_losses(family, rows, both, found, sums)
+        merges = trials.merges_of(family, rows, both)
         surplus, cheap = both.k - one.k, merges.cheap(np.inf)
         both = merges.apply(both, cheap[: (surplus + 1) // 2] if len(cheap) else 0)
         both = run_em(family, rows, both, Budget(0, BETWEEN, TOL)).state
     return run_em(family, rows, both, Budget(0, LAST, TOL))
+
+
+def cross_fresh(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    fresh: Callable[[], S],
+    patience: int,
+    settled: Callable[[Fitted[S]], bool],
+) -> Fitted[S]:
+    """Cross a fit with random ones while that raises the likelihood.
+
+    Parameters
+    ----------
+    fresh : callable
+        Returns a random state.
+    patience : int
+        Crossings in a row that do not raise the likelihood before they end.
+    settled : callable
+        Returns whether a fit that has a higher likelihood than those before is good enough.
+    """
+    best, failures = run_em(family, rows, state, Budget(0, LAST, TOL)), 0
+    while failures < patience:
+        other = run_em(family, rows, fresh(), Budget(0, ROUGH, TOL)).state
+        child = cross(family, rows, best.state, other)
+        gain = (child.level - best.level) * total_rows(family, rows)
+        failures, best = 0 if gain > ENOUGH else failures + 1, max(child, best, key=_level)
+        if failures == 0 and settled(best):
+            break
+    return best
 
 
 def cross_populations(

@@ -239,9 +239,7 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
-    found = trials.responsibilities(family, rows, state)
-    sums = family.expect(rows, found.shares * found.counts[:, None], state)
-    return trials.merge_losses(family, rows, state, found, sums).apply(state)
+    return trials.merges_of(family, rows, state).apply(state)
 
 
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge

@@ -135,9 +135,7 @@ def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | Non
     """
     if state.k == 1:
         return None
-    found = trials.responsibilities(law, rows, state)
-    sums = law.expect(rows, found.shares * found.counts[:, None], state)
-    merges = trials.merge_losses(law, rows, state, found, sums)
+    merges = trials.merges_of(law, rows, state)
     less = merges.apply(state)
     saved = law.n_parameters(state) - law.n_parameters(less)
     if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0:

@@ -184,6 +184,13 @@ def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[A
     return odds, 1 - move_like(trials.weights, odds)
 
 
+def merges_of(family: Family[R, S, E], rows: R, state: S) -> Merges[S]:
+    """Return what it costs to merge pairs of components or to drop one, the cheapest first."""
+    found = responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None], state)
+    return merge_losses(family, rows, state, found, sums)
+
+
 def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
     r"""Return what it costs to merge pairs of components or to drop one, the cheapest first.
 
