@@ -13,6 +13,7 @@ from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
+    indefinite,
     log_densities,
 )
 from implicitmoments.rows import Rows
@@ -256,3 +257,16 @@ def test_pairs_of_all_components_at_once_are_those_of_one_after_the_other(kind, 
     np.testing.assert_allclose(gains, expected, atol=1e-6)
     for one, other in zip(vars(found).values(), vars(plain).values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_only_covariances_below_the_least_are_raised(rng):
+    A = rng.normal(size=(9, 4, 6))
+    covariances = A @ A.transpose(0, 2, 1) / 6
+    covariances[3] = np.diag([1, 1e-9, 1, 1])  # a short column
+    covariances[5] = np.ones((4, 4))  # a short direction
+    least = np.array([1e-3, 1e-3, 1e-3, 2e-3])
+    np.testing.assert_array_equal(np.flatnonzero(indefinite(covariances - np.diag(least))), [3, 5])
+    raised = GaussianFamily(CovarianceType("full"), least=least).raised(covariances)
+    same = np.all(raised == covariances, axis=(1, 2))
+    np.testing.assert_array_equal(np.flatnonzero(~same), [3, 5])
+    assert np.linalg.eigvalsh(raised - np.diag(least)).min() > -1e-12

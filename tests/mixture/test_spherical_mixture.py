@@ -308,3 +308,12 @@ def test_too_few_iterations_are_told(data):
     assert caught[0].filename == __file__
     assert model.notes_[-1].code == "not_converged"
     assert model.notes_[-1].values == {"max_iter": 1}
+
+
+def test_no_start_competes_with_moments_that_resolve_all_components():
+    X, _ = make_spherical_mixture(4_000, 6, 4, radius=8.0, separation=6.0, random_state=0)
+    model = im.SphericalMixture(6, random_state=0).fit(X)
+    assert model.stats_["resolved"] == 6
+    assert set(model.stats_["start_log_likelihood"]) == {"moments"}
+    without_moves = im.SphericalMixture(6, n_moves=0, random_state=0).fit(X)
+    assert set(without_moves.stats_["start_log_likelihood"]) > {"moments"}

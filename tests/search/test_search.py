@@ -205,6 +205,24 @@ def test_a_merge_loses_what_the_likelihood_falls_by(rows, spoilt):
     assert set(merges.pairs[0]) == {0, 1}
 
 
+def test_some_of_many_rows_show_which_merges_are_not_the_cheapest():
+    """Losses near the least are exact; the others are estimates from a sample."""
+    rng = np.random.default_rng(2)
+    means = np.array([0.0, 1.5, 8.0, 12.0, 25.0])
+    many = rows_of(np.concatenate([m + rng.normal(size=6_000) for m in means]))
+    assert len(many.x) > SEARCH.rows
+    state = run_em(FAMILY, many, line(np.full(5, 0.2), means), SEARCH).state
+    found, sums = responsibilities(FAMILY, many, state), FAMILY.e_step(many, state)
+    merges = merge_losses(FAMILY, many, state, found, sums)
+    falls = [
+        sums.log_likelihood - FAMILY.e_step(many, merges.apply(state, at)).log_likelihood
+        for at in range(len(merges.losses))
+    ]
+    assert set(merges.pairs[0]) == {0, 1}
+    assert merges.losses[0] == pytest.approx(falls[0], rel=1e-3)
+    np.testing.assert_allclose(merges.losses, falls, rtol=0.1)
+
+
 def test_a_split_gains_at_least_what_it_predicts(rows):
     state = run_em(FAMILY, rows, line([0.5, 0.3, 0.2], [0.0, 9.0, 19.0]), SEARCH).state
     found, sums = responsibilities(FAMILY, rows, state), FAMILY.e_step(rows, state)

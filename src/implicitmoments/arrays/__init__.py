@@ -3,6 +3,7 @@
 from implicitmoments.arrays.kernels import (
     cross_sums,
     descending_eigh,
+    exp_into,
     gram,
     key_shares,
     lift_rows,

@@ -189,6 +189,15 @@ def turned(matrix: Array) -> Array:
     return copied
 
 
+def exp_into(values: Array, most: float) -> Array:
+    """Return exp(min(values, most)); in place for NumPy."""
+    if isinstance(values, np.ndarray):
+        np.minimum(values, most, out=values)
+        return np.exp(values, out=values)
+    xp = namespace_of(values)
+    return xp.exp(xp.clip(values, max=most))
+
+
 def map_into(name: str, values: Array) -> Array:
     """Apply a function of the array API, such as ``"exp"``; in place for NumPy."""
     if isinstance(values, np.ndarray):

@@ -11,7 +11,7 @@ from implicitmoments.arrays import Floats
 from implicitmoments.mixture.candidates import inverse_root
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, precisions_of
-from implicitmoments.rows import DEFAULT_BUDGET
+from implicitmoments.rows import DEFAULT_BUDGET, blocks
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search.em import Places
 
@@ -78,8 +78,8 @@ class Agglomeration(ABC):
         """Return the mixture of the groups."""
 
     @abstractmethod
-    def _rises(self) -> Floats:
-        """Return the rise of the cost by each merge, symmetric (k, k), infinite for none."""
+    def _cheapest(self) -> tuple[Integers, Floats]:
+        """Return the group with which each one merges at the least cost, and its rise, (k,)."""
 
     def merge_to(self, k: int) -> None:
         """Merge pairs until k groups are left."""
@@ -88,10 +88,9 @@ class Agglomeration(ABC):
 
     def merge(self, n: int = 1) -> None:
         """Merge at most n pairs that are nearest to each other, those that cost least."""
-        rises, every = self._rises(), np.arange(self.k)
-        nearest = rises.argmin(axis=1)
+        (nearest, rises), every = self._cheapest(), np.arange(self.k)
         a = np.flatnonzero((nearest[nearest] == every) & (every < nearest))
-        a = a[np.argsort(rises[a, nearest[a]], kind="stable")[:n]]
+        a = a[np.argsort(rises[a], kind="stable")[:n]]
         self._join(a, nearest[a])
 
     def _join(self, a: Integers, b: Integers) -> None:
@@ -125,8 +124,8 @@ class FreeAgglomeration(Agglomeration):
         covariances = self.family.raised(self.kind.covariances(self._borrowed(g), self.d))
         return Gaussians(g.counts / self.total, g.means, covariances)
 
-    def _rises(self) -> Floats:
-        return self.pairs
+    def _cheapest(self) -> tuple[Integers, Floats]:
+        return self.pairs.argmin(axis=1), self.pairs.min(axis=1)
 
     def _join(self, a: Integers, b: Integers) -> None:
         super()._join(a, b)
@@ -142,7 +141,7 @@ class FreeAgglomeration(Agglomeration):
 
     def _measure(self, i: Integers, j: Integers) -> None:
         """Store the rise of the cost by merging pairs of groups."""
-        step = max(1, DEFAULT_BUDGET.cache // self.groups.inside.shape[1])
+        step = max(1, DEFAULT_BUDGET.cache // max(self.d, self.groups.inside.shape[1]))
         for first in range(0, len(i), step):
             a, b = i[first : first + step], j[first : first + step]
             rises = self._cost(self.groups.merged(a, b, self.kind)) - self.own[a] - self.own[b]
@@ -199,20 +198,28 @@ class TiedAgglomeration(Agglomeration):
         covariances = np.repeat(shared[None], len(g.counts), axis=0)
         return Gaussians(g.counts / self.total, g.means.copy(), covariances)
 
-    def _rises(self) -> Floats:
-        g, total, n = self.groups, self.total, self.groups.counts
-        root = inverse_root(self.metric)
-        z = g.means @ root if root.ndim == 2 else g.means * root
+    def _cheapest(self) -> tuple[Integers, Floats]:
+        root, nearest, rises = inverse_root(self.metric), [], []
+        z = self.groups.means @ root if root.ndim == 2 else self.groups.means * root
         z = z - z.mean(axis=0)
+        for some in blocks(range(self.k), max(1, DEFAULT_BUDGET.cache // self.k)):
+            rise = self._rises(z, slice(some.start, some.stop))
+            nearest.append(rise.argmin(axis=1))
+            rises.append(rise.min(axis=1))
+        return np.concatenate(nearest), np.concatenate(rises)
+
+    def _rises(self, z: Floats, some: slice) -> Floats:
+        """Return the rises of merges of some groups with all, whitened means z (k, d): (m, k)."""
+        total, n = self.total, self.groups.counts
         squares = np.sum(z**2, axis=1)
-        rise = np.maximum(squares[:, None] + squares - 2 * (z @ z.T), 0.0)
-        together = n[:, None] + n
-        rise *= n[:, None] * n
+        rise = np.maximum(squares[some, None] + squares - 2 * (z[some] @ z.T), 0.0)
+        together = n[some, None] + n
+        rise *= n[some, None] * n
         rise /= together
         if self.family.known is None:
             folds = self.d if self.kind.shape == "spherical" else 1
             rise = total * folds * np.log1p(rise / (total * folds))
         own = n * np.log(n / total)
-        rise = 0.5 * rise - together * np.log(together / total) + (own[:, None] + own)
-        np.fill_diagonal(rise, np.inf)
+        rise = 0.5 * rise - together * np.log(together / total) + (own[some, None] + own)
+        rise[np.arange(len(rise)), np.arange(self.k)[some]] = np.inf
         return np.asarray(rise)

@@ -184,17 +184,21 @@ def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Gener
     raced = race_starts(inner, span.rows(rows), part, options, {}, rng)
     first = search_type(raced, span.rows(rows), options, {}, rng)
     levels, state = span.restored(first.levels, first.view), assigned(first, view, held)
+    before = replace(first.decoded, components=span.outside(first.decoded.components, inner))
 
     span = span.of_means(state, held.total)
     part = span.rows(held).hold()
     inner = view_of(name, part, options, rows.n_features)
     inside, state = inner.hold(part), inner.inside(span.inside(state))
     level = inner.family.e_step(inside, state).level * inside.total
-    raced = Raced(inner, inside, state, level, first.start, {}, first.decoded)
+    raced = Raced(inner, inside, state, level, first.start, {}, before)
     found = search_type(raced, span.rows(rows), options, {}, rng)
     found = search_more(found, span.rows(rows), part, options, rng)
     levels |= span.restored(found.levels, inner)
     found = replace(found, levels=levels, searched=(*first.searched, *found.searched))
+    if found.decoded is not before:
+        components = span.outside(found.decoded.components, inner)
+        found = replace(found, decoded=replace(found.decoded, components=components))
     state = assigned(replace(found, sample=inside), view, held)
     return Reduced(span, found, view, held, state)
 

@@ -20,6 +20,7 @@ import scipy.linalg
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.view import View
+from implicitmoments.moments.components import Components
 from implicitmoments.rows import Rows
 
 
@@ -45,9 +46,22 @@ class Span:
         Directions orthogonal to the span have round noise.
         """
         d, p = self.basis.shape
-        off = np.trace(self.covariance) - np.sum(self.basis * (self.covariance @ self.basis))
-        outside = 0.5 * (d - p) * (1 + math.log(2 * math.pi * float(off) / (d - p)))
+        whole = float(np.trace(self.covariance))
+        off = whole - float(np.sum(self.basis * (self.covariance @ self.basis)))
+        off = max(off, float(np.finfo(np.float64).eps) * whole)  # rows may lie in the span
+        outside = 0.5 * (d - p) * (1 + math.log(2 * math.pi * off / (d - p)))
         return {name: level - view.log_unit - outside for name, level in levels.items()}
+
+    def outside(self, found: Components | None, view: View) -> Components | None:
+        """Return components of coordinates in a view as those of all columns."""
+        if found is None:
+            return None
+        vectors, guesses = (
+            (view.center + view.scale * points) @ self.basis.T
+            for points in (found.vectors, found.guesses)
+        )
+        errors = found.errors * float(np.mean(view.scale))
+        return replace(found, vectors=vectors, guesses=guesses, errors=errors)
 
     def of_means(self, state: Gaussians, n: float) -> Span:
         r"""Return the span of the means of n rows, and of components that may be missing.
@@ -62,12 +76,12 @@ class Span:
         basis = np.linalg.svd(apart, full_matrices=False)[2][: k - 1].T
         off = np.eye(d) - basis @ basis.T
         within = off @ (self.covariance - apart.T @ apart) @ off
-        values, vectors = largest(within, min(k, d - k + 1))
+        values, vectors = largest_eigenpairs(within, min(k, d - k + 1))
         noise = float(np.trace(within)) / (d - k + 1) * (1 + math.sqrt(d / n)) ** 2
         return replace(self, basis=np.column_stack([basis, vectors[:, values > noise]]))
 
 
-def largest(matrix: Floats, p: int) -> tuple[Floats, Floats]:
+def largest_eigenpairs(matrix: Floats, p: int) -> tuple[Floats, Floats]:
     """Return the p largest eigenvalues of a symmetric matrix, and eigenvectors (d, p)."""
     d = len(matrix)
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=[d - p, d - 1])
@@ -76,4 +90,4 @@ def largest(matrix: Floats, p: int) -> tuple[Floats, Floats]:
 
 def principal_span(covariance: Floats, k: int) -> Span:
     """Return the span of the k - 1 directions of the largest variances."""
-    return Span(largest(covariance, k - 1)[1], covariance)
+    return Span(largest_eigenpairs(covariance, k - 1)[1], covariance)

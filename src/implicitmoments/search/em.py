@@ -45,11 +45,17 @@ class State:
     def add(self, other: Self, weight: float) -> Self:
         """Return these components, and others that have ``weight`` together."""
         w = np.append((1 - weight) * self.weights, weight * _shares(other.weights))
-        rest = (
-            np.concatenate([getattr(self, field.name), getattr(other, field.name)])
-            for field in fields(self)[1:]
+        return replace(self.join(other), weights=w)
+
+    def join(self, *others: Self) -> Self:
+        """Return these components and others, with the weights that they have."""
+        every = (self, *others)
+        return type(self)(
+            *(
+                np.concatenate([getattr(one, field.name) for one in every])
+                for field in fields(self)
+            )
         )
-        return type(self)(w, *rest)
 
     def split(self, i: int, other: Self) -> Self:
         """Return the components with others in the place of i, which share its weight."""

@@ -11,6 +11,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     cross_sums,
+    exp_into,
     index_like,
     map_into,
     move_like,
@@ -19,7 +20,7 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.rows import DEFAULT_BUDGET
+from implicitmoments.rows import DEFAULT_BUDGET, blocks
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
@@ -151,24 +152,36 @@ def insertion_gains(
 
 
 def _fit_insertions(
+    family: Family[R, S, E], rows: R, found: Shares, candidates: S, steps: int
+) -> tuple[Floats, S]:
+    """Run EM of each candidate beside a mixture, in parts that bound the memory."""
+    size = max(1, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
+    places = [np.arange(part.start, part.stop) for part in blocks(range(candidates.k), size)]
+    climbed = [_insert_at_once(family, rows, found, candidates.take(at), steps) for at in places]
+    gains, trials = zip(*climbed, strict=True)
+    return np.concatenate(gains), trials[0].join(*trials[1:])
+
+
+def _insert_at_once(
     family: Family[R, S, E], rows: R, found: Shares, trials: S, steps: int
 ) -> tuple[Floats, S]:
-    """Run EM of each candidate; return gains and candidates."""
-    xp = namespace_of(found.shares)
-
-    def odds_of(trials: S) -> tuple[Array, Array]:
-        odds = family.log_joint(rows, trials)
-        odds -= found.log_density[:, None]
-        odds = map_into("exp", xp.clip(odds, max=LARGEST_LOG))
-        return odds, odds + (1 - move_like(trials.weights, found.shares))
-
     for _ in range(steps):
-        odds, total = odds_of(trials)
-        odds /= total
+        odds, rest = _odds(family, rows, found, trials)
+        odds /= odds + rest
         odds *= found.counts[:, None]
         trials = family.fit_trials(family.expect(rows, odds, trials), trials, 1, None)
-    logs = map_into("log", odds_of(trials)[1])
-    return to_numpy(found.counts @ logs).astype(np.float64), trials
+        del odds  # before the next one is made
+    odds, rest = _odds(family, rows, found, trials)
+    odds += rest
+    return to_numpy(found.counts @ map_into("log", odds)).astype(np.float64), trials
+
+
+def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[Array, Array]:
+    """Return w φ / p of each row and trial (n, m), and the shares 1 - w of the mixture (m,)."""
+    odds = family.log_joint(rows, trials)
+    odds -= found.log_density[:, None]
+    odds = exp_into(odds, LARGEST_LOG)
+    return odds, 1 - move_like(trials.weights, odds)
 
 
 def merges_of(family: Family[R, S, E], rows: R, state: S) -> Merges[S]:
@@ -232,7 +245,7 @@ def _pair_losses(
         last = min(first + step, len(pairs))
         odds = family.log_joint(rows, merged.take(np.arange(first, last)))
         odds -= found.log_density[:, None]
-        odds = map_into("exp", xp.clip(odds, max=LARGEST_LOG))
+        odds = exp_into(odds, LARGEST_LOG)
         i, j = pairs[first:last].T
         odds += xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
         losses.append(to_numpy(-counts @ map_into("log", odds)))
