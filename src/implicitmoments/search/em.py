@@ -262,7 +262,7 @@ WHOLE = Budget(rows=2**62, steps=200, tol=1e-7)
 
 
 # EM steps before the first extrapolation, unless EM begins at its end: the first turn sharply.
-PLAIN_STEPS = 2
+PLAIN_STEPS = 3
 FALL = 1e-6  # of the mean log-likelihood per row: less is rounding in single precision
 LONGEST = 60.0  # EM steps that an extrapolation replaces: at rounding |r| / |u| may be anything
 # An extrapolation of length a multiplies errors that EM would remove at once by (1 − a)². Beyond
