@@ -147,12 +147,15 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     q, apart, peak = many.n_features - 1, 0.0, None
     some, rough = some_of(many, rows_for(k, q)), some_of(many, rows_for_peaks(k, q))
     start = _start(family.model, rough, k, data.seed)
-    found = Found.best_of(family, some, [start.first.lines, *others], rng)
     whole = some.n == many.kept
+    first = [start.first.lines] if whole else [start.first.lines, *others]
+    found = Found.best_of(family, some, first, rng)
     if not whole and found.settled:
         peak = highest_peak(family.model, rough, found.state, rng)
     if k > 1 and (peak is None or peak.unexplained):
         found, apart = found.cross(whole=whole)
+        if whole and others:  # after what a fit without them finds
+            found = Found.best_of(family, some, [found.state, *others], rng)
         # with few rows lines may be wrong and seem settled
         found, peak = found.move() if whole or not found.settled else found, None
     found, checked = check_larger(data.rows, found)

@@ -91,7 +91,7 @@ class Merges(Generic[S]):
             if not pair & taken:
                 taken |= pair
                 found.append(int(at))
-        return np.array(found, dtype=np.int64)
+        return np.array(found[: int(self.pairs.max())], dtype=np.int64)  # one component stays
 
     def cheapest_after_split(self, components: Places) -> Floats:
         """Return the predicted loss of a merge after a split of each of some components.
