@@ -245,10 +245,6 @@ def count_lost(cases: list[tuple[Setting, int]], found: list[Measured]) -> None:
             silent = sum(not codes for codes in lost)
             share = f"{len(lost)} of {len(some)} lost ({len(lost) / len(some):.1%})"
             print(f"  {name:24s} {words}: {share}, {silent} of them without a note", flush=True)
-    for (setting, seed), each in zip(cases, found, strict=True):
-        nats, _, codes = each["GaussianMixture"]
-        if nats < -LOST:
-            print(f"    {setting}, seed {seed}: {nats:.1f}, {codes}")
 
 
 def quiet() -> None:
@@ -310,6 +306,11 @@ def main() -> None:
             found: list[Measured] = []
             for each in pool.map(partial(measure, fits), cases):
                 found.append(each)
+                nats, _, codes = each["GaussianMixture"]
+                if name == "light" and nats < -LOST:
+                    setting, seed = cases[len(found) - 1]
+                    which = f"{setting}, seed {seed}, of {len(found)} so far"
+                    print(f"    {which}: {nats:.1f}, {codes}", flush=True)
                 if name != "light" and len(found) % len(seeds) == 0:
                     summarise(cases[len(found) - 1][0], found[-len(seeds) :])
             if name == "light":

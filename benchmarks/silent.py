@@ -17,9 +17,10 @@ import sklearn
 from silence.activations import activations
 from silence.advice import advice
 from silence.choice import choice
-from silence.coverage import coverage
+from silence.coverage import coverage, coverage_of_mixtures
 from silence.degenerate import degenerate
 from silence.discrete import discrete
+from silence.doubts import doubts
 from silence.extra import extra
 from silence.rates import Run
 from silence.shape import shape
@@ -32,8 +33,10 @@ KINDS: dict[str, Callable[[Run], None]] = {
     "advice": advice,
     "choice": choice,
     "coverage": coverage,
+    "coverage_of_mixtures": coverage_of_mixtures,
     "degenerate": degenerate,
     "discrete": discrete,
+    "doubts": doubts,
     "extra": extra,
     "outliers": wild_rows,
     "shape": shape,

@@ -1,23 +1,30 @@
 """Time of a fit beside one start of scikit-learn's EM and KMeans, on one thread.
 
 Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [--sizes 25x10 ...]
-     python benchmarks/speed.py growth   [--seeds 1]
+     python benchmarks/speed.py growth   [--seeds 1] [--sizes d]
      python benchmarks/speed.py large    [--seeds 1]
      python benchmarks/speed.py full     [--seeds 3]
-     python benchmarks/speed.py codebooks
+     python benchmarks/speed.py readme   [--seeds 10]
+     python benchmarks/speed.py codebooks [--sizes digits]
      python benchmarks/speed.py startup
 
 mixtures: SphericalMixture, GaussianMixture (spherical) and KMeans of scikit-learn with one start,
 all on the same rows in one process. growth: the same for sizes that grow in k, in d and in N, with
-the exponent of the time. large: 1,000 components. full: GaussianMixture with full covariances.
-codebooks: 200 components for the digits of scikit-learn. startup: processor time of the import of
-an estimator and of each command, beside the import of sklearn.mixture.
+the exponents of the times. large: 1,000 components. full: GaussianMixture with full covariances.
+readme: the data of the README, with 24,000 and with 60,000 rows.
+codebooks: 200 components for the digits and for patches of the images of scikit-learn. startup:
+processor time of the import of an estimator and of each command, beside that of sklearn.mixture.
+
+Parts of the fit by themselves are columns, too (``--methods`` chooses columns): "moments only" is
+EM from decoded moments, or from k-means++ where that has the higher likelihood, without moves (for
+full covariances from merged micro-components); "moves only" is moves from k-means++.
 
 Means are Gaussian, at least 4 deviations of the noise apart (5 from three features on), weights
 between 1 and 3 times the least. A mean is found if the fit has one within 0.5 deviations of it, or
 within 1.5 times the error of the mean of the rows of the lightest component, matched one to one.
-Seconds are medians over seeds of the wall clock on one thread; "found" is the number of data sets
-in which every mean was found.
+A cell has the median seconds of processor time; the number of data sets in which every mean was
+found; and the mean log-likelihood per row less that of EM from the true means, in nats: where it
+is 0 the fit is as likely as EM from the truth. Rows are printed as they are known.
 """
 
 from __future__ import annotations
@@ -28,10 +35,13 @@ import platform
 import resource
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
-from time import perf_counter
+from pathlib import Path
+from time import process_time
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,17 +72,30 @@ class Size:
 
     def draw(self, seed: int) -> tuple[Floats, Floats]:
         """Return rows and means."""
+        if self.shape == "sphere":
+            return draw_sphere(self, seed)
         rng = np.random.default_rng([seed, self.k, self.d, self.n])
         means = separated(self.k, self.d, 4.0 if self.d < 3 else 5.0, rng)
         weights = rng.uniform(1, 3, self.k)
         labels = rng.choice(self.k, self.n, p=weights / weights.sum())
-        noise = rng.normal(size=(self.n, self.d))
+        rows = rng.normal(size=(self.n, self.d))
         if self.shape == "full":  # deviations between 1/2 and 1, so that means stay apart
             for i in range(self.k):
                 axes = np.linalg.qr(rng.normal(size=(self.d, self.d)))[0]
                 own = labels == i
-                noise[own] = noise[own] * rng.uniform(0.5, 1.0, self.d) @ axes
-        return means[labels] + noise, means
+                rows[own] = rows[own] * rng.uniform(0.5, 1.0, self.d) @ axes
+        rows += means[labels]
+        return rows, means
+
+
+def draw_sphere(size: Size, seed: int) -> tuple[Floats, Floats]:
+    """Return the rows and means of the example of the README: means on a sphere."""
+    from implicitmoments.datasets import make_spherical_mixture  # noqa: PLC0415
+
+    X, truth = make_spherical_mixture(
+        size.n, size.k, size.d, radius=5.0, separation=6.0, random_state=seed
+    )
+    return np.asarray(X), np.asarray(truth.vectors)
 
 
 def separated(k: int, d: int, apart: float, rng: np.random.Generator) -> Floats:
@@ -103,12 +126,27 @@ MIXTURES = [
 ]
 FULL = [Size(30, 10, 60_000, "full"), Size(15, 30, 60_000, "full"), Size(50, 20, 100_000, "full")]
 LARGE = [Size(1_000, 64, 400_000)]
-BASE = Size(60, 30, 60_000)
+README = [Size(60, 30, n, "sphere") for n in (24_000, 60_000)]
 GROWTH = {
     "N": [Size(60, 30, n) for n in (60_000, 120_000, 240_000, 480_000)],
     "d": [Size(60, d, 60_000) for d in (64, 128, 256, 512)],
     "k": [Size(k, 30, 100_000) for k in (60, 120, 240, 480)],
 }
+BOOKS = ("digits", "patches")
+
+TIMED = ("ours", "EM", "KMeans")
+PARTS = ("moments only", "moves only")
+HEADS = {"ours": "ours", "EM": "one EM start", "KMeans": "KMeans"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One fit: seconds, means found, mean log-likelihood per row, and the largest memory in GB."""
+
+    seconds: float
+    found: int = 0
+    level: float = np.nan
+    peak: float = np.nan
 
 
 def n_found(found: Floats, size: Size, means: Floats) -> int:
@@ -121,131 +159,216 @@ def n_found(found: Floats, size: Size, means: Floats) -> int:
     return int(np.sum(distances[i, j] <= size.close))
 
 
-def methods(size: Size, seed: int) -> dict[str, Any]:
-    """Return the fits that are timed."""
+def methods(size: Size, seed: int, means: Floats | None = None) -> dict[str, Any]:
+    """Return the fits that are timed, and EM from the true means where these are known."""
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.mixture import GaussianMixture as Peer  # noqa: PLC0415
 
     import implicitmoments as im  # noqa: PLC0415
 
-    peer = Peer(size.k, covariance_type=size.shape, random_state=seed)
-    if size.shape == "full":
-        return {"ours": im.GaussianMixture(size.k, random_state=seed), "EM": peer}
-    means = KMeans(size.k, n_init=1, random_state=seed)
-    return {"ours": im.SphericalMixture(size.k, random_state=seed), "EM": peer, "KMeans": means}
+    full = size.shape == "full"
+    shape = "full" if full else "spherical"
+    kind, start = ("full", "merge") if full else ("tied_spherical", "moments")
+    ours = partial(im.GaussianMixture, size.k, covariance_type=kind, random_state=seed)
+    found = {
+        "ours": ours() if full else im.SphericalMixture(size.k, random_state=seed),
+        "moments only": ours(init_params=start, n_moves=0),
+        "moves only": ours(init_params="k-means++"),
+        "EM": Peer(size.k, covariance_type=shape, random_state=seed),
+        "KMeans": KMeans(size.k, n_init=1, random_state=seed),
+    }
+    return found if means is None else found | {"truth": ours(means_init=means)}
 
 
-def run_one(job: tuple[Size, int, tuple[str, ...]]) -> dict[str, tuple[float, int]]:
-    """Return seconds and means found of each method."""
+def timed_fit(model: Any, X: Floats) -> Outcome:
+    """Fit a model; the peak is that of the whole process with its rows and libraries."""
+    forget_peak()
+    clock = process_time()
+    model.fit(X)
+    return Outcome(process_time() - clock, peak=peak_memory())
+
+
+def forget_peak() -> None:
+    """Let the largest memory of the process count from now on, where the system can."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:  # the peak is then that of all fits so far
+        return
+
+
+def peak_memory() -> float:
+    """Return the largest memory of the process, in GB."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e6
+
+
+def run_one(job: tuple[Size, int, tuple[str, ...]]) -> dict[str, Outcome]:
+    """Return the outcome of each method on one data set."""
     warnings.simplefilter("ignore")
     size, seed, which = job
     X, means = size.draw(seed)
-    results = {}
-    for name, model in methods(size, seed).items():
-        if name not in which:
-            continue
-        clock = perf_counter()
-        model.fit(X)
-        seconds = perf_counter() - clock
-        centres = model.cluster_centers_ if name == "KMeans" else model.means_
-        results[name] = seconds, n_found(centres, size, means)
-        if name == "ours":
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-            results["peak"] = peak, 0
-    return results
+    outcomes = {}
+    for name, model in methods(size, seed, means).items():
+        if name in which:
+            outcome = timed_fit(model, X)
+            centres = model.cluster_centers_ if name == "KMeans" else model.means_
+            level = np.nan if name == "KMeans" else float(model.score(X))
+            outcomes[name] = replace(outcome, found=n_found(centres, size, means), level=level)
+    if "spectrum" in which:
+        outcomes["spectrum"] = Outcome(time_of_spectrum(X))
+    return outcomes
 
 
-def measure(sizes: list[Size], options: argparse.Namespace) -> dict[Size, Floats]:
-    """Print a row for each size; return the seconds of our fits."""
+def time_of_spectrum(X: Floats) -> float:
+    """Return the seconds of one pass for the covariance, and of its eigendecomposition."""
+    clock = process_time()
+    apart = X - X.mean(axis=0)
+    np.linalg.eigh(apart.T @ apart)
+    return process_time() - clock
+
+
+def measure(sizes: list[Size], options: argparse.Namespace) -> dict[Size, dict[str, float]]:
+    """Print a row for each size when it is known; return the median seconds of each method."""
     seeds = range(options.first, options.first + options.seeds)
-    jobs = [(size, seed, tuple(options.methods)) for size in sizes for seed in seeds]
-    # the longest first
-    order = sorted(range(len(jobs)), key=lambda i: -jobs[i][0].k * jobs[i][0].n * jobs[i][0].d)
+    which = tuple(options.methods)
+    jobs = [(size, seed, which) for size in sizes for seed in seeds]
+    # several at once: the longest first; one at a time: the shortest
+    jobs.sort(key=lambda job: job[0].k * job[0].d * job[0].n, reverse=options.jobs > 1)
+    columns = [name for name in (*TIMED[:1], *PARTS, *TIMED[1:]) if name in which]
+    heads = ["k", "d", "rows", *(HEADS.get(name, name) for name in columns)]
+    heads += ["ratio to EM (least, most)", "peak, GB"]
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
+    done: dict[Size, list[dict[str, Outcome]]] = {size: [] for size in sizes}
     context = get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        futures = {i: pool.submit(run_one, jobs[i]) for i in order}
-        print(
-            "| k | d | rows | ours, s | one EM start, s | KMeans, s | ratio to EM (least, most)",
-            end="",
-        )
-        print(" | found: ours, EM, KMeans | peak, GB |\n" + "|---" * 9 + "|")
-        seconds = {}
-        for at, size in enumerate(sizes):
-            done = [futures[at * len(seeds) + j].result() for j in range(len(seeds))]
-            seconds[size] = np.array([each["ours"][0] for each in done])
-            print(row_of(size, done), flush=True)
-    return seconds
+        futures = {pool.submit(run_one, job): job[0] for job in jobs}
+        for future in as_completed(futures):
+            size = futures[future]
+            done[size].append(future.result())
+            if len(done[size]) == len(seeds):
+                print(row_of(size, done[size], columns), flush=True)
+    return {
+        size: {name: seconds_of(each, name) for name in (*columns, "spectrum") if name in each[0]}
+        for size, each in done.items()
+    }
 
 
-def row_of(size: Size, done: list[dict[str, tuple[float, int]]]) -> str:
+def seconds_of(done: list[dict[str, Outcome]], name: str) -> float:
+    """Return the median seconds of a method."""
+    return float(np.median([each[name].seconds for each in done]))
+
+
+def row_of(size: Size, done: list[dict[str, Outcome]], columns: Iterable[str]) -> str:
     """Return one row of the table."""
-
-    def median(name: str) -> str:
-        values = [each[name][0] for each in done if name in each]
-        return f"{np.median(values):.2f}" if values else ""
-
-    ratios = [each["ours"][0] / each["EM"][0] for each in done if "EM" in each]
+    cells = [f"{size.k}", f"{size.d}", f"{size.n:,}"]
+    for name in columns:
+        found = sum(each[name].found == size.k for each in done)
+        cell = f"{seconds_of(done, name):.2f} s, {found} of {len(done)}"
+        apart = [each[name].level - each["truth"].level for each in done if "truth" in each]
+        cells.append(f"{cell}, {np.median(apart):+.4f}" if np.isfinite(apart).any() else cell)
+    ratios = [each["ours"].seconds / each["EM"].seconds for each in done if "EM" in each]
+    peak = max(each["ours"].peak for each in done)
     ratio = f"{np.median(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})" if ratios else ""
-    found = ", ".join(
-        f"{sum(each[name][1] == size.k for each in done)} of {len(done)}"
-        for name in ("ours", "EM", "KMeans")
-        if name in done[0]
-    )
-    times = " | ".join(median(name) for name in ("ours", "EM", "KMeans"))
-    return f"| {size.k} | {size.d} | {size.n:,} | {times} | {ratio} | {found} | {median('peak')} |"
+    return f"| {' | '.join([*cells, ratio, f'{peak:.2f}'])} |"
 
 
 def grow(options: argparse.Namespace) -> None:
-    """Print a table for each direction of growth, and its exponent."""
-    for name, sizes in GROWTH.items():
+    """Print a table for each direction of growth, and the exponents of the times.
+
+    In d also without one pass for the covariance and its eigendecomposition, measured alone.
+    """
+    for name in options.sizes or GROWTH:
+        sizes = GROWTH[name]
+        if name == "d":
+            options.methods = [*options.methods, "spectrum"]
         seconds = measure(sizes, options)
-        grown = [getattr(size, name.lower()) for size in sizes]
-        medians = [np.median(seconds[size]) for size in sizes]
-        slope = np.polyfit(np.log(grown), np.log(medians), 1)[0]
-        last = np.log(medians[-1] / medians[-2]) / np.log(grown[-1] / grown[-2])
-        print(f"exponent in {name}: {slope:.2f}, between the last two {last:.2f}\n", flush=True)
+        grown = np.array([getattr(size, name.lower()) for size in sizes], dtype=float)
+        by_method = {each: np.array([seconds[size][each] for size in sizes]) for each in TIMED}
+        if name == "d":
+            spectrum = np.array([seconds[size]["spectrum"] for size in sizes])
+            by_method["ours without covariance and its spectrum"] = by_method["ours"] - spectrum
+        print_exponents(name, grown, by_method)
+
+
+def print_exponents(name: str, grown: Floats, by_method: Mapping[str, Floats]) -> None:
+    """Print the slopes of logarithms of times: of a line through all, and of the last two."""
+    for method, times in by_method.items():
+        slope = np.polyfit(np.log(grown), np.log(times), 1)[0]
+        last = np.log(times[-1] / times[-2]) / np.log(grown[-1] / grown[-2])
+        print(f"exponent in {name}, {method}: {slope:.2f}, between the last two {last:.2f}")
+    print(flush=True)
+
+
+def digits() -> Floats:
+    """Return the digits of scikit-learn, (1797, 64)."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
+    return np.asarray(load_digits().data, dtype=float)
+
+
+def patches() -> Floats:
+    """Return 20,000 grey patches of 8 x 8 pixels of the two images of scikit-learn."""
+    from sklearn.datasets import load_sample_images  # noqa: PLC0415
+    from sklearn.feature_extraction.image import extract_patches_2d  # noqa: PLC0415
+
+    images = [image.mean(axis=2) for image in load_sample_images().images]
+    cut = [
+        extract_patches_2d(image, (8, 8), max_patches=10_000, random_state=0) for image in images
+    ]
+    return np.vstack(cut).reshape(20_000, 64)
+
+
+def distortion(X: Floats, centres: Floats) -> float:
+    """Return the mean squared distance of rows to the nearest centre."""
+    squares = np.sum(centres**2, axis=1) - 2 * X @ centres.T
+    return float(np.mean(squares.min(axis=1) + np.sum(X**2, axis=1)))
 
 
 def codebooks(options: argparse.Namespace) -> None:
-    """Print distortion and seconds of 200 components on the digits of scikit-learn."""
-    from sklearn.cluster import KMeans  # noqa: PLC0415
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    import implicitmoments as im  # noqa: PLC0415
-
-    X = load_digits().data
-    print("| seed | ours, s | KMeans, s | distortion of ours over KMeans |\n|---|---|---|---|")
-    for seed in range(options.first, options.first + options.seeds):
-        times, distortions = [], []
-        for model in (
-            im.SphericalMixture(200, random_state=seed),
-            KMeans(200, n_init=1, random_state=seed),
-        ):
-            clock = perf_counter()
-            model.fit(X)
-            times.append(perf_counter() - clock)
-            centres = model.means_ if hasattr(model, "means_") else model.cluster_centers_
-            squared = ((X[:, None, :] - centres[None]) ** 2).sum(axis=2)
-            distortions.append(float(squared.min(axis=1).mean()))
-        ratio = distortions[0] / distortions[1]
-        print(f"| {seed} | {times[0]:.2f} | {times[1]:.2f} | {ratio:.3f} |", flush=True)
+    """Print seconds and distortion of 200 components, over the distortion of KMeans."""
+    warnings.simplefilter("ignore")
+    books: dict[str, Callable[[], Floats]] = {"digits": digits, "patches": patches}
+    columns = [name for name in (*TIMED, *PARTS) if name in options.methods]
+    heads = ["codebook, seed", *(HEADS.get(name, name) for name in columns), "peak, GB"]
+    print("seconds, and distortion over that of KMeans from one start\n")
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
+    for name in options.sizes or BOOKS:
+        X = books[name]()
+        for seed in range(options.first, options.first + options.seeds):
+            size = Size(200, X.shape[1], len(X))
+            outcomes, distortions = {}, {}
+            for each, model in methods(size, seed).items():
+                if each in columns:
+                    outcomes[each] = timed_fit(model, X)
+                    centres = getattr(model, "cluster_centers_", None)
+                    centres = model.means_ if centres is None else centres
+                    distortions[each] = distortion(X, centres)
+            unit = distortions.get("KMeans", 1.0)
+            cells = [f"{outcomes[e].seconds:.2f} s, {distortions[e] / unit:.3f}" for e in columns]
+            peak = f"{outcomes['ours'].peak:.2f}" if "ours" in outcomes else ""
+            print(f"| {' | '.join([f'{name}, {seed}', *cells, peak])} |", flush=True)
 
 
 def main() -> None:
-    """Print the table of a kind."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "kind", choices=["mixtures", "growth", "large", "full", "codebooks", "startup"]
-    )
+    """Print the tables of a kind."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    kinds = {"mixtures": MIXTURES, "large": LARGE, "full": FULL, "readme": README}
+    parser.add_argument("kind", choices=[*kinds, "growth", "codebooks", "startup"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=7_000)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--sizes", nargs="*", default=[], help="such as 25x10: only these")
-    parser.add_argument("--methods", nargs="*", default=["ours", "EM", "KMeans"])
+    parser.add_argument("--jobs", type=int, default=1, help="data sets at a time")
+    names = "only these: 25x10, in growth N, d or k, in codebooks digits or patches"
+    parser.add_argument("--sizes", nargs="*", default=[], help=names)
+    every = [*TIMED, *PARTS, "truth"]
+    parser.add_argument("--methods", nargs="*", default=None, choices=every)
     options = parser.parse_args()
+    if options.methods is None:  # parts alone cost more than the fits of a growth table
+        options.methods = list(TIMED) if options.kind == "growth" else every
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     print(f"{machine}, one thread per fit, {options.jobs} at once\n")
-    sizes = {"mixtures": MIXTURES, "large": LARGE, "full": FULL}.get(options.kind, [])
     if options.kind == "growth":
         grow(options)
     elif options.kind == "codebooks":
@@ -253,9 +376,9 @@ def main() -> None:
     elif options.kind == "startup":
         startup.measure()
     else:
-        measure(
-            [each for each in sizes if not options.sizes or each.name in options.sizes], options
-        )
+        sizes = kinds[options.kind]
+        chosen = [each for each in sizes if not options.sizes or each.name in options.sizes]
+        measure(chosen, options)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -121,19 +122,23 @@ def fit(given: tuple[Case, int, float, int]) -> tuple[float, float, set[str], se
 
 def rates(run: Run) -> Iterator[list[object]]:
     """Yield how often fits of each kind are wrong and noted."""
-    for case in (*RIGHT, *WRONG):
-        for noise in NOISES:
-            found = run.map(fit, [(case, n, noise, seed) for n in ROWS for seed in run.seeds])
-            # a fit is wrong if the option makes the error of a prediction a tenth smaller
-            wrong = [left > 1.1 * better + 1e-9 for left, better, _, _ in found]
-            codes = [codes for _, _, codes, _ in found]
-            pairs = list(zip(wrong, codes, strict=True))
-            yield [
-                *(case.name, f"{noise:g}", len(found), sum(wrong), sum(map(bool, codes))),
-                sum(w and bool(noted & case.expected) for w, noted in pairs),
-                sum(w and not noted for w, noted in pairs),
-                sum(bool(others) for *_, others in found),
-            ]
+    settings = list(product((*RIGHT, *WRONG), NOISES))
+    asked = [
+        run.map(fit, [(case, n, noise, seed) for n in ROWS for seed in run.seeds])
+        for case, noise in settings
+    ]
+    for (case, noise), fits in zip(settings, asked, strict=True):
+        found = list(fits)
+        # a fit is wrong if the option makes the error of a prediction a tenth smaller
+        wrong = [left > 1.1 * better + 1e-9 for left, better, _, _ in found]
+        codes = [codes for _, _, codes, _ in found]
+        pairs = list(zip(wrong, codes, strict=True))
+        yield [
+            *(case.name, f"{noise:g}", len(found), sum(wrong), sum(map(bool, codes))),
+            sum(w and bool(noted & case.expected) for w, noted in pairs),
+            sum(w and not noted for w, noted in pairs),
+            sum(bool(others) for *_, others in found),
+        ]
 
 
 def activations(run: Run) -> None:

@@ -116,10 +116,16 @@ def advice(run: Run) -> None:
         for which, (_, _, fits) in enumerate(settings(seed))
         for at in range(len(fits))
     ]
-    found = run.map(follow_all, given)
-    rows = [row for each in found for row in each]
+    found: list[list[list[object]]] = []
+
+    def each_row() -> Iterator[list[object]]:
+        for each in run.map(follow_all, given):
+            found.append(each)
+            yield from ([*row[:-1], "yes" if row[-1] else "NO"] for row in each)
+
     heads = ["data", "fit", "note", "advice", "BIC before", "after", "improved"]
-    print_table(heads, [[*row[:-1], "yes" if row[-1] else "NO"] for row in rows])
+    print_table(heads, each_row())
+    rows = [row for each in found for row in each]
     sets = {row[0] for row in rows}
     print(
         f"\n{sum(bool(row[-1]) for row in rows)} of {len(rows)} improved, {len(sets)} data sets, "

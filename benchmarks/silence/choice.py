@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,41 @@ def real_sets() -> dict[str, tuple[Floats, Floats]]:
         return found
 
 
+@dataclass(frozen=True)
+class Set:
+    """Rows, and how they are fitted by several seeds."""
+
+    X: Floats
+    y: Floats
+    noise_type: str
+    seeds: range
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Fits of one set by ``"auto"``, and by how much each is above the least of direct fits."""
+
+    fits: list[Fit]
+    above: list[float]
+
+    @property
+    def agree(self) -> list[bool]:
+        """Which seeds chose the number that most of them did."""
+        usual = Counter(each.k for each in self.fits).most_common(1)[0][0]
+        return [each.k == usual for each in self.fits]
+
+
+def choose(given: Set) -> Choice:
+    """Fit one set by ``"auto"`` with each seed, and all numbers that are wanted directly."""
+    X, y, noise_type = given.X, given.y, given.noise_type
+    fits = [fit(Case(X, y, noise_type, seed)) for seed in given.seeds]
+    least = {
+        k: min(fit(Case(X, y, noise_type, seed, k)).bic for seed in range(DIRECT))
+        for k in set.union(*(each.wanted for each in fits))
+    }
+    return Choice(fits, [each.bic - min(least[k] for k in each.wanted) for each in fits])
+
+
 def choice(run: Run) -> None:
     """Print what was chosen by each seed, and how often a direct fit has a lower criterion."""
     heads = ["rows, columns", "noise", "lines: fits", "BIC", "above a direct fit", "by at most"]
@@ -114,50 +150,27 @@ def choice(run: Run) -> None:
 def _rows(
     run: Run, sets: dict[str, list[tuple[Floats, Floats]]], seeds: range
 ) -> Iterator[list[object]]:
-    for name, data in sets.items():
-        for noise_type in ("shared", "separate"):
-            cases = [Case(X, y, noise_type, seed) for X, y in data for seed in seeds]
-            fits = run.map(fit, cases)
-            by_set = [fits[i : i + len(seeds)] for i in range(0, len(fits), len(seeds))]
-            above = _above(run, data, noise_type, by_set)
-            # seeds that chose the number that most of them did
-            agree = [each.k == _usual(some) for some in by_set for each in some]
-            said = [agrees or each.noted for agrees, each in zip(agree, fits, strict=True)]
-            numbers = sorted(Counter(each.k for each in fits).items())
-            yield [
-                name,
-                ", ".join(str(size) for size in data[0][0].shape),
-                noise_type,
-                ", ".join(f"{k}: {times}" for k, times in numbers),
-                f"{min(each.bic for each in fits):.1f} to {max(each.bic for each in fits):.1f}",
-                f"{sum(gap > ABOVE for gap in above)} of {len(fits)}",
-                max(0.0, *above),
-                f"{sum(each.consistent for each in fits)} of {len(fits)}",
-                f"{sum(agree)} of {len(fits)}",
-                f"{sum(said)} of {len(fits)}",
-            ]
-
-
-def _above(
-    run: Run, data: list[tuple[Floats, Floats]], noise_type: str, by_set: list[list[Fit]]
-) -> list[float]:
-    """Return by how much BIC of each choice is above the least of direct fits."""
-    cases = [
-        Case(X, y, noise_type, seed, k)
-        for (X, y), some in zip(data, by_set, strict=True)
-        for k in set.union(*(each.wanted for each in some))
-        for seed in range(DIRECT)
+    settings = list(product(sets, ("shared", "separate")))
+    asked = [
+        run.map(choose, [Set(X, y, noise_type, seeds) for X, y in sets[name]])
+        for name, noise_type in settings
     ]
-    least: dict[tuple[int, int | str], float] = {}
-    for case, direct in zip(cases, run.map(fit, cases), strict=True):
-        key = (id(case.X), case.k)
-        least[key] = min(direct.bic, least.get(key, direct.bic))
-    return [
-        each.bic - min(least[id(X), k] for k in each.wanted)
-        for (X, _), some in zip(data, by_set, strict=True)
-        for each in some
-    ]
-
-
-def _usual(fits: list[Fit]) -> int:
-    return Counter(each.k for each in fits).most_common(1)[0][0]
+    for (name, noise_type), choices in zip(settings, asked, strict=True):
+        found = list(choices)
+        fits = [each for some in found for each in some.fits]
+        above = [gap for some in found for gap in some.above]
+        agree = [agrees for some in found for agrees in some.agree]
+        said = [agrees or each.noted for agrees, each in zip(agree, fits, strict=True)]
+        numbers = sorted(Counter(each.k for each in fits).items())
+        yield [
+            name,
+            ", ".join(str(size) for size in sets[name][0][0].shape),
+            noise_type,
+            ", ".join(f"{k}: {times}" for k, times in numbers),
+            f"{min(each.bic for each in fits):.1f} to {max(each.bic for each in fits):.1f}",
+            f"{sum(gap > ABOVE for gap in above)} of {len(fits)}",
+            max(0.0, *above),
+            f"{sum(each.consistent for each in fits)} of {len(fits)}",
+            f"{sum(agree)} of {len(fits)}",
+            f"{sum(said)} of {len(fits)}",
+        ]

@@ -15,7 +15,7 @@ The negative control are intervals of half the length, which cover 67 % if error
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -205,22 +205,34 @@ def _covered(ratios: Sequence[np.ndarray[Any, Any]], half: float = NORMAL) -> st
     return f"{np.mean(means):.1f} ± {np.std(means) / np.sqrt(len(means)):.1f}"
 
 
-def _table(run: Run, laws: Sequence[Lines | Components], heads: Sequence[str]) -> None:
-    rows: list[list[object]] = []
+def _rows(
+    run: Run, laws: Sequence[Lines | Components], heads: Sequence[str]
+) -> Iterator[list[object]]:
     pooled: dict[str, list[list[np.ndarray[Any, Any]]]] = {}
-    for law in laws:
-        limit = law.limit()
-        for errors in ("observed", "robust"):
-            found = run.map(partial(law.ratios, errors, limit), run.seeds)
-            parts = [[each[j] for each in found] for j in range(len(heads))]
-            pooled.setdefault(errors, []).extend(found)
-            rows.append([law.name, law.n, errors, *map(_covered, parts), _left_out(found)])
+    limits = run.map(_limit, laws)
+    asked = [
+        (law, errors, run.map(partial(law.ratios, errors, limit), run.seeds))
+        for law, limit in zip(laws, limits, strict=True)
+        for errors in ("observed", "robust")
+    ]
+    for law, errors, fits in asked:
+        found = list(fits)
+        parts = [[each[j] for each in found] for j in range(len(heads))]
+        pooled.setdefault(errors, []).extend(found)
+        yield [law.name, law.n, errors, *map(_covered, parts), _left_out(found)]
     for errors, found in pooled.items():
         parts = [[each[j] for each in found] for j in range(len(heads))]
         halves = (_covered(part, HALF) for part in parts)
-        rows.append(["all", "", errors, *map(_covered, parts), _left_out(found)])
-        rows.append(["all", "", f"half of {errors}", *halves, ""])
-    print_table(["law", "rows", "errors", *heads, "left out"], rows)
+        yield ["all", "", errors, *map(_covered, parts), _left_out(found)]
+        yield ["all", "", f"half of {errors}", *halves, ""]
+
+
+def _limit(law: Lines | Components) -> Any:
+    return law.limit()
+
+
+def _table(run: Run, laws: Sequence[Lines | Components], heads: Sequence[str]) -> None:
+    print_table(["law", "rows", "errors", *heads, "left out"], _rows(run, laws, heads))
 
 
 def _left_out(found: Sequence[Sequence[np.ndarray[Any, Any]]]) -> str:
@@ -232,5 +244,11 @@ def coverage(run: Run) -> None:
     """Print the coverage of 95 % intervals, in percent, by law."""
     print("Coefficients of regressions\n")
     _table(run, LINES, ("true", "limit"))
-    print("\nGaussian mixtures\n")
+    print()
+    coverage_of_mixtures(run)
+
+
+def coverage_of_mixtures(run: Run) -> None:
+    """Print the coverage of intervals of mixtures alone."""
+    print("Gaussian mixtures\n")
     _table(run, COMPONENTS, ("weights", "means", "covariances", "all"))

@@ -6,10 +6,11 @@ units, rows far from the origin, rounded rows, and a value that stands for a mis
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -116,24 +117,21 @@ def is_right(
     return bool(adjusted_rand_score(truth, model.predict(X)) > 0.97 and near)
 
 
+def outcomes(run: Run) -> Iterator[tuple[object, ...]]:
+    """Yield outcomes and the most frequent words of each kind of data and model."""
+    cases = [Case(m, c, s) for c in CHANGES for m in MODELS for s in run.seeds]
+    pairs = zip(cases, run.map(judge, cases), strict=True)
+    for name, some in groupby(pairs, key=lambda pair: (pair[0].change, pair[0].model)):
+        found = [each for _, each in some]
+        silent = [outcome == "wrong" and words == "nothing" for outcome, words in found]
+        counts = Counter(
+            "wrong in silence" if quiet else outcome
+            for (outcome, _), quiet in zip(found, silent, strict=True)
+        )
+        said = Counter(words for _, words in found).most_common(1)[0][0]
+        yield *name, ", ".join(f"{each} {n}" for each, n in counts.most_common()), said
+
+
 def degenerate(run: Run) -> None:
     """Print outcomes by data and model."""
-    cases = [Case(m, c, s) for c in CHANGES for m in MODELS for s in run.seeds]
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for case, (outcome, words) in zip(cases, run.map(judge, cases), strict=True):
-        name = case.change, case.model
-        silent = outcome == "wrong" and words == "nothing"
-        found[name]["wrong in silence" if silent else outcome] += 1
-        said[name][words] += 1
-    print_table(
-        ("data", "model", "outcome", "said"),
-        (
-            (
-                *name,
-                ", ".join(f"{outcome} {n}" for outcome, n in counts.most_common()),
-                said[name].most_common(1)[0][0],
-            )
-            for name, counts in found.items()
-        ),
-    )
+    print_table(("data", "model", "outcome", "said"), outcomes(run))

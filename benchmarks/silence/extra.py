@@ -11,7 +11,8 @@ warn are false alarms. One less: a note that a component is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,16 @@ TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
 MISSING = {"component_missing", "line_looks_double", "line_missing"}
 ROWS, DIMENSIONS, COMPONENTS = (500, 8_000), (2, 9), (2, 7)
 APART, NEAR = 4.0, 2.5  # distances of means
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit says."""
+
+    several: bool  # whether there is more than one component in truth
+    bic: float
+    named: bool  # whether two are named that are one in truth
+    codes: set[str]  # of notes that warn
 
 
 def draw_means(rng: np.random.Generator, k: int, d: int, apart: float, step: float) -> Any:
@@ -87,41 +98,51 @@ def named_rightly(model: Any, assigned: Any, labels: Any) -> bool:
     return all(map(len, groups)) and len({int(group.argmax()) for group in groups}) == 1
 
 
-def fit(given: tuple[str, bool, int, int]) -> tuple[bool, set[str]]:
-    """Fit one data set; return whether a pair is named rightly, and the notes that warn."""
+def fit(given: tuple[str, bool, int, int]) -> Fit:
+    """Fit one data set with so many components more than there are."""
     kind, near, seed, more = given
     if kind == "regressions":
         X, y, labels, k = draw_lines(seed)
+        rows: tuple[Any, ...] = X, y
         model: Any = im.RegressionMixture(max(k + more, 1), random_state=seed).fit(X, y)
         assigned = model.predict_component(X, y)
     else:
         X, labels, k = draw_mixture(seed, kind, near)
+        rows = (X,)
         model = im.GaussianMixture(k + more, covariance_type=kind, random_state=seed)
         if kind == "tied_spherical":
             model = im.SphericalMixture(k + more, random_state=seed)
         assigned = model.fit(X).predict(X)
-    return named_rightly(model, assigned, labels), set(model.notes_.codes) - QUIET
+    named = named_rightly(model, assigned, labels)
+    return Fit(k > 1, model.bic(*rows), named, set(model.notes_.codes) - QUIET)
 
 
 def rates(run: Run) -> Iterator[list[object]]:
-    """Yield the row of each setting."""
+    """Yield the row of each setting, and of the data sets in which BIC is least at the truth."""
     settings = [(kind, False) for kind in (*TYPES, "regressions")]
     settings += [("tied_spherical", True), ("full", True)]
-    for kind, near in settings:
-        found = {
-            more: run.map(fit, [(kind, near, seed, more) for seed in run.seeds])
-            for more in (1, 0, -1)
-        }
-        few = found[-1]
-        if kind == "regressions":  # one line has none to miss
-            several = [draw_lines(seed)[-1] > 1 for seed in run.seeds]
-            few = [each for each, kept in zip(few, several, strict=True) if kept]
-        alarms = [codes for _, codes in found[0] if codes]
-        noted = sum(bool(codes & MISSING) for _, codes in few)
+    asked = [
+        [run.map(fit, [(*setting, seed, more) for seed in run.seeds]) for more in (1, 0, -1)]
+        for setting in settings
+    ]
+    for (kind, near), fits in zip(settings, asked, strict=True):
         name = f"{kind}, overlap" if near else kind
-        which = ", ".join(sorted(set().union(*alarms))) or "-"
-        named = sum(right for right, _ in found[1])
-        yield [name, named, len(alarms), which, f"{noted} of {len(few)}", len(run.seeds)]
+        found = list(zip(*fits, strict=True))
+        yield row(name, found)
+        # where another number has a lower BIC, the rows do not show how many there are
+        shown = [each for each in found if each[1].bic <= min(other.bic for other in each)]
+        if len(shown) < len(found):
+            yield row(f"{name}, BIC least at the truth", shown)
+
+
+def row(name: str, found: Sequence[tuple[Fit, ...]]) -> list[object]:
+    """Return the row of data sets, each with fits of one more, as many, and one less."""
+    alarms = [right.codes for _, right, _ in found if right.codes]
+    few = [less for _, _, less in found if less.several]  # one line has none to miss
+    noted = sum(bool(less.codes & MISSING) for less in few)
+    named = sum(many.named for many, _, _ in found)
+    which = ", ".join(sorted(set().union(*alarms))) or "-"
+    return [name, named, len(alarms), which, f"{noted} of {len(few)}", len(found)]
 
 
 def extra(run: Run) -> None:

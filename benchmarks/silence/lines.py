@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from time import process_time
 from typing import Any
 
@@ -156,21 +157,27 @@ def compare(data: Data, reference: float, seed: int) -> Outcome:
     return Outcome(data.name, above, model.notes_.codes, seconds)
 
 
-def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+def print_outcomes(outcomes: Iterable[Outcome]) -> None:
     """Print one row per kind of data, and one for all."""
     heads = ["data", "fits", "lost", "silent", "noted and right", "above", "worst", "best"]
     heads += ["moments only lost", "moves only lost", "seconds (largest)"]
-    names = list(dict.fromkeys(each.name for each in outcomes))
-    groups = [(name, [each for each in outcomes if each.name == name]) for name in names]
-    print_table(heads, [_row(name, group) for name, group in [*groups, ("all", outcomes)]])
+    every: list[Outcome] = []
+
+    def rows() -> Iterator[list[object]]:
+        for name, some in groupby(outcomes, key=lambda each: each.name):
+            group = list(some)
+            every.extend(group)
+            yield _row(name, group)
+        yield _row("all", every)
+
+    print_table(heads, rows())
     print("\nLost: more than 2 nats below the reference; silent: without a note that doubts it.")
-    for each in outcomes:
+    for each in every:
         if each.loses():
             print(f"{each.name}: {each.above['both']:.1f} nats; notes {', '.join(each.codes)}")
 
 
-def _row(name: str, outcomes: Iterable[Outcome]) -> list[object]:
-    every = list(outcomes)
+def _row(name: str, every: Sequence[Outcome]) -> list[object]:
     above = [each.above["both"] for each in every]
     seconds = [each.seconds for each in every]
     lost = [each for each in every if each.loses()]

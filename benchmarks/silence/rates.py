@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -21,13 +21,19 @@ class Run:
     seeds: range
     jobs: int
 
-    def map(self, fit: Callable[[A], T], given: Iterable[A]) -> list[T]:
-        """Apply ``fit``, a function of a module, to each item, ``jobs`` at a time."""
+    @cached_property
+    def pool(self) -> ProcessPoolExecutor:
+        """The processes of all fits of a run."""
+        return ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+
+    def map(self, fit: Callable[[A], T], given: Iterable[A]) -> Iterator[T]:
+        """Apply ``fit``, a function of a module, to each item, ``jobs`` at a time.
+
+        Several processes begin at once with all items; results come in the order of the items, so
+        that a caller who asks for all first and prints as they come loses little when stopped.
+        """
         quiet = partial(_quietly, fit)
-        if self.jobs == 1:
-            return [quiet(each) for each in given]
-        with ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn")) as pool:
-            return list(pool.map(quiet, given))
+        return map(quiet, given) if self.jobs == 1 else self.pool.map(quiet, given)
 
 
 def _quietly(fit: Callable[[Any], T], given: Any) -> T:

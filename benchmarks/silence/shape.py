@@ -10,6 +10,7 @@ them. Round groups are fitted as a control: all notes that warn are false alarms
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -78,18 +79,24 @@ def fit(given: tuple[str, str, int]) -> tuple[bool, set[str]]:
     return right, {note.code for note in warned}
 
 
+def rates(run: Run) -> Iterator[list[object]]:
+    """Yield the row of each kind of groups and fit."""
+    allowed = {"spherical": {"unequal"}, "diag": {"unequal", "other units"}}
+    settings = [
+        (kind, model_type)
+        for model_type in ("SphericalMixture", "spherical", "diag")
+        for kind in KINDS
+        if kind not in allowed.get(model_type, ())
+    ]
+    asked = [run.map(fit, [(*setting, seed) for seed in run.seeds]) for setting in settings]
+    for (kind, model_type), fits in zip(settings, asked, strict=True):
+        found = list(fits)
+        codes = sorted(set().union(*(each for _, each in found)))
+        right = "-" if kind == "round" else sum(right for right, _ in found)
+        noted = sum(bool(each) for _, each in found)
+        yield [model_type, kind, noted, right, ", ".join(codes) or "-", len(found)]
+
+
 def shape(run: Run) -> None:
     """Print how often the shape of components is noted."""
-    table = []
-    for model_type in ("SphericalMixture", "spherical", "diag"):
-        for kind in KINDS:
-            if model_type == "spherical" and kind == "unequal":
-                continue  # which it allows, as diag does
-            if model_type == "diag" and kind in ("unequal", "other units"):
-                continue
-            found = run.map(fit, [(kind, model_type, seed) for seed in run.seeds])
-            codes = sorted(set().union(*(each for _, each in found)))
-            right = "-" if kind == "round" else sum(right for right, _ in found)
-            noted = sum(bool(each) for _, each in found)
-            table.append([model_type, kind, noted, right, ", ".join(codes) or "-", len(found)])
-    print_table(["fit", "groups", "with a note", "the right one", "codes", "fits"], table)
+    print_table(["fit", "groups", "with a note", "the right one", "codes", "fits"], rates(run))

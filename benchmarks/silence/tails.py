@@ -173,18 +173,22 @@ def measured(asked: Run) -> Iterator[tuple[object, ...]]:
     components = ((1, 400, 2), (2, 800, 2), (3, 3_000, 4))
     settings = [("lines", fit_lines, sizes) for sizes in lines]
     settings += [("components", fit_components, sizes) for sizes in components]
-    for (word, fit, (k, n, d)), law in product(settings, LAWS):
-        for noise, auto in (("gaussian", False), ("gaussian", True), ("student", True)):
-            cases = [Case(law, k, n, d, noise, auto, seed) for seed in asked.seeds]
-            found = asked.map(fit, cases)
-            right, alarms = (
-                f"{sum(getattr(each, name) for each in found)} of {len(found)}"
-                for name in ("right", "alarmed")
-            )
-            nats = [each.nats for each in found if np.isfinite(each.nats)]
-            chosen = "auto" if auto else "given"
-            shown = f"{min(nats):.1f}" if nats else "-"
-            yield word, k, n, d, law, noise, chosen, right, alarms, shown
+    fitted = (("gaussian", False), ("gaussian", True), ("student", True))
+    every = list(product(settings, LAWS, fitted))
+    fits = [
+        asked.map(fit, [Case(law, k, n, d, noise, auto, seed) for seed in asked.seeds])
+        for (_, fit, (k, n, d)), law, (noise, auto) in every
+    ]
+    for ((word, _, sizes), law, (noise, auto)), results in zip(every, fits, strict=True):
+        found = list(results)
+        right, alarms = (
+            f"{sum(getattr(each, name) for each in found)} of {len(found)}"
+            for name in ("right", "alarmed")
+        )
+        nats = [each.nats for each in found if np.isfinite(each.nats)]
+        chosen = "auto" if auto else "given"
+        shown = f"{min(nats):.1f}" if nats else "-"
+        yield word, *sizes, law, noise, chosen, right, alarms, shown
 
 
 def tails(asked: Run) -> None:

@@ -6,8 +6,9 @@ with such rows and without.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,8 @@ def fit(case: Case) -> Outcome:
 
 
 def cases(run: Run) -> list[Case]:
-    """Return the cases of a run."""
-    found = []
+    """Return the cases of a run, by name."""
+    found: list[Case] = []
     for seed in run.seeds:
         for estimator in ("SphericalMixture", "GaussianMixture", "RegressionMixture"):
             for n in (300, 1_200, 3_000):
@@ -94,20 +95,23 @@ def cases(run: Run) -> list[Case]:
                     found.append(Case(seed, estimator, n, d, wild, far))
             for far in (100.0, 300.0):
                 found.append(Case(seed, estimator, 1_200, 3, 1, far, sweep=True))
-    return found
+    names = list(dict.fromkeys(case.name for case in found))
+    return sorted(found, key=lambda case: names.index(case.name))
+
+
+def rates(run: Run) -> Iterator[tuple[object, ...]]:
+    """Yield the row of each name."""
+    asked = cases(run)
+    pairs = zip(asked, run.map(fit, asked), strict=True)
+    for name, some in groupby(pairs, key=lambda pair: pair[0].name):
+        found = list(some)
+        right = sum(outcome.k == K for _, outcome in found)
+        left = sum(outcome.left_out == case.wild for case, outcome in found)
+        noted = sum(outcome.noted == bool(case.wild) for case, outcome in found)
+        yield (*name, *(f"{each} of {len(found)}" for each in (right, left, noted)))
 
 
 def wild_rows(run: Run) -> None:
     """Print how often the number is right, how often all wild rows are left out, and noted."""
-    asked = cases(run)
-    by_name: dict[tuple[object, ...], list[tuple[Case, Outcome]]] = defaultdict(list)
-    for case, outcome in zip(asked, run.map(fit, asked), strict=True):
-        by_name[case.name].append((case, outcome))
-    rows = []
-    for name, found in by_name.items():
-        right = sum(outcome.k == K for _, outcome in found)
-        left = sum(outcome.left_out == case.wild for case, outcome in found)
-        noted = sum(outcome.noted == bool(case.wild) for case, outcome in found)
-        rows.append((*name, *(f"{each} of {len(found)}" for each in (right, left, noted))))
     heads = ("estimator", "number", "wild rows", "distance")
-    print_table((*heads, f"k = {K}", "all and only these left out", "noted"), rows)
+    print_table((*heads, f"k = {K}", "all and only these left out", "noted"), rates(run))

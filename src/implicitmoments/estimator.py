@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from implicitmoments.arrays import Floats
 from implicitmoments.description import Description, findings_of, fit_columns
 from implicitmoments.notes import Note, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
@@ -140,6 +141,11 @@ class FittedEstimator(Description):
         """Return the seed of draws of a fitted model: by default that of the estimator."""
         check_is_fitted(self)
         return as_seed(self.random_state if random_state is None else random_state)
+
+    @property
+    def _constant_values(self) -> Floats | None:
+        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
+        return getattr(self, "_constants", None)
 
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""

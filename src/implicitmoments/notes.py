@@ -50,6 +50,7 @@ FIT: frozenset[str] = frozenset(
         "columns_differ_in_spread",
         *("biases_likely", "negative_component", "neuron_missing"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
+        "variance_at_floor",
         "errors_unknown",
     }
 )

@@ -5,6 +5,7 @@ Shapes: n rows of d columns, k components.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -41,6 +42,7 @@ class Means:
     variances: Floats  # (k,), over all columns
     labels: Integers  # (n,)
     covariances: Floats | None = None  # (k, d, d), where components are not spherical
+    freedom: float = math.inf  # degrees of freedom, of which all of these are the scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class LinePicture:
     intercept: Floats  # (k,)
     noise: Floats  # (k,)
     labels: Integers  # (n,)
+    freedom: float = math.inf  # degrees of freedom, of which the noise is the scale
 
 
 @dataclass(frozen=True, eq=False)

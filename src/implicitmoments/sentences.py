@@ -13,7 +13,7 @@ NOTES: dict[str, str] = {
     "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
     "far from all others; check or remove them",
     "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
-    "from all others by the rule of the fit; score_samples has the log density of every row",
+    "from all others by the rule of the fit; `score_samples` has the log density of every row",
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
     "density 0 under the model, as all rows that differ in a column that was constant in the fit",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
@@ -44,14 +44,16 @@ NOTES: dict[str, str] = {
     "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
     "not linear in x, or the noise depends on x; try more components",
     "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
-    "lower by {gain:.0f}; try `noise_type='separate'`",
+    "lower by {gain:.0f}; try `noise_type='separate'`: with one for all, lines that overlap are "
+    "biased, and standard errors do not cover that",
     "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
     "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
     "values of `random_state`, and use more rows or fewer lines",
     "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
     "at most {noise_maximum:.1f}: a line may be missing; try more components",
-    "rows_limit_lines": "BIC still decreased at {most} lines, the largest number that is tried "
-    "with so few rows: use more rows, or compare `bic()` of larger `n_components`",
+    "rows_limit_lines": "{most:count line} fitted, the largest number that is tried with so few "
+    "rows, though BIC may be lower for more: use more rows, or compare `bic()` of larger "
+    "`n_components`",
     "choice_uncertain": "BIC of {k:count line} is only {difference:.1f} higher, and two searches "
     "for {k:count line} ended {apart:.1f} nats apart: another search may prefer that number; "
     "compare `bic()` of `n_components={k}` for a few values of `random_state`",
@@ -210,7 +212,7 @@ NOTES: dict[str, str] = {
     "determine a covariance of `covariance_type={kind!r}`; use more rows, or "
     "`covariance_type='diag'` or `'spherical'`",
     "components_borrow": "components {which} have too few rows for a covariance of their own "
-    "(fewer than {fewest:.3g}), and borrow from the pooled covariance; use fewer components or a "
+    "(fewer than {fewest:.3g}), and borrow from the pooled covariance; use more rows, or a "
     "`covariance_type` with fewer parameters",
     "search_exhausted": "the search tried all `n_moves={n_moves}` moves, so the fit may be a "
     "local optimum; increase `n_moves`",

@@ -81,15 +81,17 @@ def test_describe_has_means_and_deviations_in_the_units_of_the_file(call, fitted
 @pytest.mark.parametrize("name", TYPES)
 def test_every_type_is_fitted_and_answers_in_the_units_of_the_file(call, long, tmp_path, name):
     path, _ = long
-    how = ("-k", "3", "--covariance", name, "--scale", "--json", "-o", tmp_path / "m.im")
+    how = ("-k", "3", "--covariance", name, "--scale", "--set", "errors=observed")
+    how = (*how, "--json", "-o", tmp_path / "m.im")
     document = json.loads(call("fit", "mixture", path, *how).stdout)
     assert document["found"]["covariance_type"] == name
     units, scale = document["in_file_units"], np.array([*document["scale"].values()])
     matrices = name in ("full", "tied")
     factors = np.outer(scale, scale) if matrices else scale**2
-    found = np.array(document["found"]["covariances"])
-    wide = found[..., None] if "spherical" in name else found
-    np.testing.assert_allclose(units["covariances"], wide * factors)
+    for attribute in ("covariances", "covariance_errors"):
+        found = np.array(document["found"][attribute])
+        wide = found[..., None] if "spherical" in name else found
+        np.testing.assert_allclose(units[attribute], wide * factors)
     assert units["covariance_type"] == name.replace("spherical", "diag")
     assert call("describe", tmp_path / "m.im").exit_code == 0
 

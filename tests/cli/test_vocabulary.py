@@ -34,6 +34,7 @@ from implicitmoments.registry import ESTIMATORS, estimator_class
         ("drop_missing=True", "--drop-missing"),
         ("lower_bound_", "the mean log-likelihood"),
         ("means_", "means"),
+        ("score_samples", "implicitmoments score --rows"),
         ("SphericalMixture", "mixture"),
         ("RegressionMixtureDensity", "regression-density"),
         # what is neither a parameter nor a class stays

@@ -42,7 +42,7 @@ def test_repeated_warm_starts_converge(rows, max_iter):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_two_warm_iterations_are_two_iterations(rows):
-    one = im.GaussianMixture(2, max_iter=2, n_moves=0, random_state=0)
+    one = im.GaussianMixture(2, max_iter=2, n_moves=0, tol=0.0, random_state=0)
     other = clone(one).set_params(max_iter=1, warm_start=True).fit(rows)
     one.fit(rows)
     assert (one.n_iter_, other.n_iter_) == (2, 1)
@@ -72,7 +72,7 @@ def drawn_start(rng, name):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("max_iter", [1, 3])
+@pytest.mark.parametrize("max_iter", [1, 2])
 @pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical"])
 def test_em_from_given_parameters_is_that_of_scikit_learn(rows, rng, name, max_iter):
     start = drawn_start(rng, name) | {"max_iter": max_iter, "tol": 1e-9}

@@ -13,10 +13,13 @@ from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
+    indefinite,
     log_densities,
 )
 from implicitmoments.rows import Rows
 from implicitmoments.search import search_moves
+from implicitmoments.search.em import concatenate
+from implicitmoments.search.splits import fit_pairs
 
 K, D, N = 4, 3, 500
 SKLEARN = {"full": "full", "tied": "tied", "diag": "diag", "spherical": "spherical"}
@@ -230,3 +233,40 @@ def test_other_array_libraries_have_the_same_sums(kind, rng, rows, xp):
     whole, found = family.e_step(rows, state), family.e_step(there, state)
     np.testing.assert_allclose(found.products, whole.products, rtol=1e-10, atol=1e-10)
     assert type(family.log_joint(there, state)) is type(xp.asarray(rows.points))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_pairs_of_all_components_at_once_are_those_of_one_after_the_other(kind, known, rng):
+    """EM of many trials in one product, about the means, against the plain twin."""
+    X = np.vstack([rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + 9 for n in (300, 200, 90)])
+    shares = np.repeat(np.eye(3), (300, 200, 90), axis=0)
+    rows, family = Rows.of(X, counts=rng.uniform(1, 2, len(X))).hold(), GaussianFamily(kind)
+    state = family.from_shares(rows, shares)
+    if known:
+        covariances = np.repeat(state.pooled[None], 3, axis=0)
+        family, state = (
+            replace(family, known=covariances[0]),
+            replace(state, covariances=covariances),
+        )
+    pool = family.pool(family.expect(rows, shares * rows.counts[:, None], state), state)
+    parts = [rows.take(np.flatnonzero(own), rows.counts[own > 0]) for own in shares.T]
+    starts = [family.split_starts(part, state, i, rng) for i, part in enumerate(parts)]
+    given = parts, replace(state, weights=np.ones(3)), concatenate(starts), pool.sum(0) - pool
+    (found, gains), (plain, expected) = family.fit_pairs(*given, 4), fit_pairs(family, *given, 4)
+    assert gains.shape == (3, starts[0].k // 2)
+    np.testing.assert_allclose(gains, expected, atol=1e-6)
+    for one, other in zip(vars(found).values(), vars(plain).values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
+
+
+def test_only_covariances_below_the_least_are_raised(rng):
+    A = rng.normal(size=(9, 4, 6))
+    covariances = A @ A.transpose(0, 2, 1) / 6
+    covariances[3] = np.diag([1, 1e-9, 1, 1])  # a short column
+    covariances[5] = np.ones((4, 4))  # a short direction
+    least = np.array([1e-3, 1e-3, 1e-3, 2e-3])
+    np.testing.assert_array_equal(np.flatnonzero(indefinite(covariances - np.diag(least))), [3, 5])
+    raised = GaussianFamily(CovarianceType("full"), least=least).raised(covariances)
+    same = np.all(raised == covariances, axis=(1, 2))
+    np.testing.assert_array_equal(np.flatnonzero(~same), [3, 5])
+    assert np.linalg.eigvalsh(raised - np.diag(least)).min() > -1e-12

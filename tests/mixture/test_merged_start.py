@@ -5,9 +5,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from implicitmoments.mixture.agglomeration import (
+    FreeAgglomeration,
+    GroupSums,
+    TiedAgglomeration,
+)
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType
-from implicitmoments.mixture.initialisation import GroupSums, TiedAgglomeration
 
 
 @pytest.mark.parametrize("known", [None, 0.7])
@@ -24,10 +28,35 @@ def test_the_merge_is_that_of_the_least_cost(name, known, rng):
         known = known * (np.eye(d) if kind.shape == "full" else np.ones(d))
     family = GaussianFamily(kind, least=1e-9, known=known)
     costs = [
-        TiedAgglomeration(groups.joined(a, b, kind), family).cost
+        TiedAgglomeration(groups.joined(np.array([a]), np.array([b]), kind), family).cost
         for a, b in combinations(range(12), 2)
     ]
     joined = TiedAgglomeration(groups, family)
     joined.merge()
     np.testing.assert_allclose(joined.cost, min(costs))
     assert sorted(costs)[1] > joined.cost + 0.01  # the second best pair is another
+
+
+@pytest.mark.parametrize("name", ["full", "spherical", "tied", "tied_spherical"])
+def test_many_merges_at_once_are_those_made_one_by_one(name, rng):
+    kind, d, k = CovarianceType(name), 3, 8
+    centers = np.repeat(6 * rng.normal(size=(k, d)), 6, axis=0)
+    x = rng.normal(size=(6 * k, 20, d)) + (centers + rng.normal(size=(6 * k, d)))[:, None, :]
+    means = x.mean(axis=1)
+    inside = np.concatenate(
+        [kind.scatter(part - m, np.ones(20)) for part, m in zip(x, means, strict=True)]
+    )
+    groups = GroupSums(np.full(6 * k, 20.0), means, inside)
+    how = TiedAgglomeration if kind.tied else FreeAgglomeration
+    one_by_one, at_once = (how(groups, GaussianFamily(kind)) for _ in range(2))
+    while one_by_one.k > k:
+        one_by_one.merge()
+    rounds = []
+    while at_once.k > k:
+        rounds.append(at_once.k)
+        at_once.merge(max(1, (at_once.k - k) // 4))
+    np.testing.assert_allclose(
+        np.sort(at_once.groups.means, axis=0), np.sort(one_by_one.groups.means, axis=0)
+    )
+    assert at_once.cost == pytest.approx(one_by_one.cost)
+    assert len(rounds) < 0.5 * (6 * k - k)

@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.rows import ArraySource
 from implicitmoments.testing import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
@@ -69,6 +70,22 @@ def test_weights_below_one_are_in_one_unit_in_all_pieces(data):
         rows = slice(i * 10_000, (i + 1) * 10_000)
         model.partial_fit(X[rows], sample_weight=np.full(10_000, 0.25 * (i + 1)))
     assert model.stats_["rows_seen"] == pytest.approx(0.25 * 6 * 10_000)
+
+
+def test_weights_of_files_and_sources_have_one_unit(data, tmp_path):
+    X, counts = data[0][:400, :2], np.tile([0.25, 0.5, 2.0, 0.5], 100)
+    table = np.column_stack([X, counts])
+    np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,n", comments="")
+    columns = {"x": X, "counts": counts}
+    source = ArraySource(**{name: column[:200] for name, column in columns.items()})
+    later = ArraySource(**{name: column[200:] for name, column in columns.items()})
+    models = [im.SphericalMixture(2, random_state=0) for _ in range(3)]
+    models[0].partial_fit(X, sample_weight=counts)
+    models[1].partial_fit(str(tmp_path / "rows.csv"), sample_weight="n")
+    models[2].partial_fit(source).partial_fit(later)
+    for model in models:
+        assert model.stats_["rows_seen"] == pytest.approx(counts.sum())
+        np.testing.assert_allclose(model.means_, models[0].means_, atol=1e-3)
 
 
 def test_a_component_that_comes_later_is_found():

@@ -155,7 +155,7 @@ def test_it_falls_back_and_says_so():
     X, _ = make_spherical_mixture(8_000, 8, 1, radius=(0, 10.0), separation=2.2, random_state=0)
     model = im.SphericalMixture(8, random_state=0).fit(X)
     assert model.stats_["start"] == "merge"
-    assert "local_optimum" in model.notes_.codes
+    assert "moments_unresolved" in model.notes_.codes
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -304,7 +304,16 @@ def test_one_blob_for_six_components_has_a_note(rng):
 
 def test_too_few_iterations_are_told(data):
     with pytest.warns(ConvergenceWarning) as caught:
-        model = im.SphericalMixture(K, max_iter=1, random_state=0).fit(data[0])
+        model = im.SphericalMixture(K, max_iter=1, tol=0.0, random_state=0).fit(data[0])
     assert caught[0].filename == __file__
     assert model.notes_[-1].code == "not_converged"
     assert model.notes_[-1].values == {"max_iter": 1}
+
+
+def test_no_start_competes_with_moments_that_resolve_all_components():
+    X, _ = make_spherical_mixture(4_000, 6, 4, radius=8.0, separation=6.0, random_state=0)
+    model = im.SphericalMixture(6, random_state=0).fit(X)
+    assert model.stats_["resolved"] == 6
+    assert set(model.stats_["start_log_likelihood"]) == {"moments"}
+    without_moves = im.SphericalMixture(6, n_moves=0, random_state=0).fit(X)
+    assert set(without_moves.stats_["start_log_likelihood"]) > {"moments"}

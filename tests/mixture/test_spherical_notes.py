@@ -188,3 +188,15 @@ def test_a_small_component_that_is_right_is_not_doubted(weights):
         2_000, 2, 4, radius=5.0, separation=4.0, weights=weights, random_state=0
     )
     assert notes(2, X) == []
+
+
+def test_columns_are_compared_in_all_rows_where_few_do_not_tell(rng):
+    """Few rows show no entry of rare columns, and no difference where only rare rows differ."""
+    X = rng.normal(size=(5_000, 4))
+    rare = np.where(rng.random(5_000) < 0.002, rng.normal(size=5_000), 0.0)
+    same = im.SphericalMixture(1).fit(np.column_stack([X, rare, 2 * rare]))
+    assert [note.values for note in same.notes_ if note.code == "columns_repeated"] == [
+        {"column": "x5", "other": "x4"}
+    ]
+    other = im.SphericalMixture(1).fit(np.column_stack([X, X[:, 0] + rare]))
+    assert "columns_repeated" not in other.notes_.codes

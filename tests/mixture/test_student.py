@@ -6,6 +6,7 @@ from scipy.stats import f as fisher
 from scipy.stats import kstest, multivariate_t
 
 import implicitmoments as im
+from implicitmoments.description.base import FREEDOM, findings_of
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
@@ -128,6 +129,13 @@ def test_the_model_is_saved(tmp_path):
 def test_degrees_of_freedom_at_their_bound_have_no_error(rng):
     model = im.GaussianMixture(1, noise="student", errors="observed", random_state=0)
     assert np.isnan(model.fit(rng.uniform(size=(300, 1))).degrees_of_freedom_errors_)
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_degrees_of_freedom_are_findings_of_student_s_law_alone():
+    for noise, expected in (("gaussian", False), ("student", True)):
+        model = im.GaussianMixture(2, noise=noise, n_moves=0, random_state=0).fit(X)
+        assert (FREEDOM in findings_of(model)) is expected
 
 
 def test_a_warm_start_keeps_the_degrees_of_freedom():

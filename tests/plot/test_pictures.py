@@ -223,6 +223,13 @@ def test_one_feature(k):
     assert im.plot.components(line, X, y, ax=new_axes()).get_ylabel() == "y"
 
 
+def test_the_curve_of_a_t_mixture_is_its_density(rng):
+    X = rng.standard_t(2.0, size=(300, 1))
+    model = im.GaussianMixture(1, noise="student", random_state=0).fit(X)
+    at, density = im.plot.components(model, X, ax=new_axes()).lines[-1].get_data()
+    np.testing.assert_allclose(density, np.exp(model.score_samples(at[:, None])))
+
+
 def test_many_components_are_not_numbered(fitted):
     model = copy.copy(fitted["SphericalMixture"].model)
     rng = np.random.default_rng(0)

@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import FittedLines, Lines, bound_notes
+from implicitmoments.regression.outliers import find_outliers
+from implicitmoments.rows import Rows
 from implicitmoments.testing import match_rows, refuses
 
 
@@ -151,6 +153,33 @@ def test_a_choice_that_another_search_may_change_is_noted(apart, codes):
     notes = bound_notes(fitted, 5, 50)
     assert [note.code for note in notes] == codes
     assert all(note.values["k"] == 2 for note in notes)
+
+
+@pytest.mark.parametrize(("asked", "codes"), [(1, []), (50, ["rows_limit_lines"])])
+def test_rows_that_allow_for_one_line_only_are_noted(asked, codes):
+    lines = Lines(np.ones(1), np.zeros((1, 2)), np.ones(1))
+    fitted = FittedLines(lines, None, None, [], {1: 100.0}, {1: 0.0})
+    assert [note.code for note in bound_notes(fitted, 1, asked)] == codes
+
+
+def test_outliers_of_all_rounds_are_at_most_a_fifth(rng):
+    """Beyond that ``score`` counts all rows, and would differ from ``lower_bound_``."""
+    X = rng.normal(size=(120, 1))
+    y = X[:, 0] + 0.1 * rng.normal(size=120)
+    y[:10] += 1e3
+    line = np.array([[0.0, 1.0]])
+    rule, n_out = find_outliers(Rows.of(X, y=y), line, np.ones(1), None)
+    assert n_out == 10
+    assert find_outliers(Rows.of(X, y=y), line, np.ones(1), rule, n_before=30) is None
+
+
+def test_inputs_are_drawn_about_their_mean_without_intercepts_too(rng):
+    X = np.column_stack([5 + 0.5 * rng.normal(size=400), np.ones(400)])
+    found = RegressionMixture(1, fit_intercept=False, random_state=0).fit(X, X @ [2.0, 1.0])
+    drawn, y, _ = found.sample(4_000)
+    np.testing.assert_allclose(drawn.mean(axis=0), [5, 1], atol=0.05)
+    np.testing.assert_allclose(drawn.std(axis=0), [0.5, 0], atol=0.05)
+    np.testing.assert_allclose(y, drawn @ [2.0, 1.0], atol=1e-3)
 
 
 def test_noise_at_its_floor_is_noted(rng):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
+from implicitmoments.arrays import row_keys
 from implicitmoments.rows import (
     ArraySource,
     CallableSource,
@@ -324,3 +325,24 @@ def test_a_checkpoint_knows_the_view(tmp_path):
     np.testing.assert_array_equal(model.means_, again.means_)
     with refuses("checkpoint_of_another_fit"):
         im.SphericalMixture(2, random_state=0).fit(rows.mapped(np.ones(2), 2.0), checkpoint=path)
+
+
+@pytest.mark.parametrize("repeated", [(), (7, 300)])
+def test_equal_rows_are_merged_whatever_their_first_columns_are(repeated):
+    X = np.zeros((600, 9))
+    X[:, 8] = np.random.default_rng(0).normal(size=600)
+    X[list(repeated)] = X[0]
+    found = Rows.of(X).merged()
+    assert found.n == 600 - len(repeated)
+    assert found.total == 600
+    if not repeated:
+        np.testing.assert_array_equal(found.points, X)  # in their order
+
+
+def test_keys_do_not_depend_on_blocks_or_on_the_layout():
+    X = np.random.default_rng(0).normal(size=(600, 40))
+    keys = row_keys(X)
+    for size in (1, 2, 5, 300):
+        pieces = [row_keys(X[start : start + size]) for start in range(0, 600, size)]
+        np.testing.assert_array_equal(keys, np.concatenate(pieces))
+    np.testing.assert_array_equal(keys, row_keys(np.asfortranarray(X)))

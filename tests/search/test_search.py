@@ -7,6 +7,7 @@ import pytest
 
 from implicitmoments.search import (
     SEARCH,
+    WHOLE,
     Budget,
     Expectations,
     State,
@@ -19,8 +20,9 @@ from implicitmoments.search import (
     responsibilities,
     run_em,
     search_moves,
-    split_gain,
+    split_gains,
 )
+from implicitmoments.search.splits import fit_pairs, gain_needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +116,9 @@ class ToyFamily:
         v = trials.variances[::size]
         return -0.5 * rest[0] * np.log(v) - 0.5 * rest[1] / v
 
+    def fit_pairs(self, parts, alone, pairs, rest, steps):
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
+
     def split_starts(self, part, state, i, rng):
         mean, spread = state.means[i], np.sqrt(state.variances[i])
         far = part.x[np.abs(part.x - mean).argmax()]
@@ -167,6 +172,24 @@ def test_accelerated_em_has_the_fixed_point_of_plain_em():
     assert fast.level == pytest.approx(FAMILY.e_step(near, fast.state).level)
 
 
+@pytest.mark.parametrize(("moved", "passes"), [(0.0, 2), (0.1, 3)])
+def test_em_of_groups_apart_makes_few_passes(rows, truth, moved, passes):
+    near = replace(truth.state, means=truth.state.means + moved * np.array([1, -1, 1, -1]))
+    fitted = run_em(FAMILY, rows, near, WHOLE)
+    assert (fitted.n_iter, fitted.converged) == (passes, True)
+    assert truth.level - fitted.level < WHOLE.tol
+
+
+@pytest.mark.parametrize("apart", [2.0, 2.5, 3.0])
+def test_em_of_groups_that_overlap_ends_where_little_can_be_gained(apart):
+    rng = np.random.default_rng(round(10 * apart))
+    near = rows_of(np.concatenate([rng.normal(size=1200), apart + rng.normal(size=800)]))
+    start = line([0.5, 0.5], [-1.0, apart + 1.0])
+    fitted, best = (run_em(FAMILY, near, start, budget) for budget in (WHOLE, EXACT))
+    assert fitted.converged
+    assert best.level - fitted.level < 10 * WHOLE.tol
+
+
 def test_em_stops_at_its_budget(rows):
     fitted = run_em(FAMILY, rows, line([0.5, 0.5], [0.0, 1.0]), replace(EXACT, steps=4))
     assert (fitted.n_iter, fitted.converged) == (4, False)
@@ -182,17 +205,45 @@ def test_a_merge_loses_what_the_likelihood_falls_by(rows, spoilt):
     assert set(merges.pairs[0]) == {0, 1}
 
 
+def test_some_of_many_rows_show_which_merges_are_not_the_cheapest():
+    """Losses near the least are exact; the others are estimates from a sample."""
+    rng = np.random.default_rng(2)
+    means = np.array([0.0, 1.5, 8.0, 12.0, 25.0])
+    many = rows_of(np.concatenate([m + rng.normal(size=6_000) for m in means]))
+    assert len(many.x) > SEARCH.rows
+    state = run_em(FAMILY, many, line(np.full(5, 0.2), means), SEARCH).state
+    found, sums = responsibilities(FAMILY, many, state), FAMILY.e_step(many, state)
+    merges = merge_losses(FAMILY, many, state, found, sums)
+    falls = [
+        sums.log_likelihood - FAMILY.e_step(many, merges.apply(state, at)).log_likelihood
+        for at in range(len(merges.losses))
+    ]
+    assert set(merges.pairs[0]) == {0, 1}
+    assert merges.losses[0] == pytest.approx(falls[0], rel=1e-3)
+    np.testing.assert_allclose(merges.losses, falls, rtol=0.1)
+
+
 def test_a_split_gains_at_least_what_it_predicts(rows):
     state = run_em(FAMILY, rows, line([0.5, 0.3, 0.2], [0.0, 9.0, 19.0]), SEARCH).state
     found, sums = responsibilities(FAMILY, rows, state), FAMILY.e_step(rows, state)
     pool = FAMILY.pool(sums, state)
     rng = np.random.default_rng(0)
-    splits = [split_gain(FAMILY, rows, state, found, pool, i, rng) for i in range(3)]
-    best = int(np.argmax([gain for gain, _ in splits]))
+    splits = split_gains(FAMILY, rows, state, found, pool, np.arange(3), rng)
+    best = int(np.argmax([splits[i][0] for i in range(3)]))
     gain, parts = splits[best]
     reached = run_em(FAMILY, rows, state.split(best, parts), SEARCH)
     np.testing.assert_allclose(np.sort(reached.state.means), MEANS, atol=0.5)
     assert 5 < gain <= reached.level * sums.total - sums.log_likelihood + 1e-6
+
+
+def test_a_gain_by_chance_makes_up_for_no_loss():
+    chance = 100.0
+    losses = np.array([40.0, 120.0, 1_000.0, 5_000.0])
+    needed = gain_needed(losses, chance)
+    np.testing.assert_allclose(needed[:2], losses[:2] / 4)  # chance may make up for these
+    assert np.all(needed[2:] > losses[2:] / 4)
+    assert np.all(needed[2:] > chance)  # and what is beyond it may grow fourfold
+    assert needed[3] - needed[2] == pytest.approx(1_000.0)
 
 
 def test_an_insertion_finds_a_light_component(rows, spoilt):
@@ -223,10 +274,10 @@ def test_a_crossing_has_what_either_fit_has_found(rows, spoilt, truth):
 def test_populations_that_end_apart_say_so(rows, truth):
     """One start that is good, and others from which EM finds nothing."""
     rng, wrong = np.random.default_rng(0), line([0.25] * 4, [0.0, 0.0, 0.0, 0.0])
-    found = cross_populations(FAMILY, rows, [truth.state], lambda: wrong, 4, rng)
-    assert found.apart > 100
+    found = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    assert found.apart > 100  # the second population knows nothing of the starts of the first
     np.testing.assert_allclose(np.sort(found.state.means), MEANS, atol=0.5)
-    agreed = cross_populations(FAMILY, rows, [truth.state] * 2, lambda: wrong, 4, rng)
+    agreed = cross_populations(FAMILY, rows, [truth.state], lambda: truth.state, 4, rng)
     assert agreed.apart < 0.1
 
 

@@ -3,6 +3,7 @@
 from implicitmoments.arrays.kernels import (
     cross_sums,
     descending_eigh,
+    exp_into,
     gram,
     key_shares,
     lift_rows,
@@ -37,3 +38,4 @@ from implicitmoments.arrays.namespace import (
     refuse_large,
     to_numpy,
 )
+from implicitmoments.arrays.near_components import NearPairs, near_pairs, near_sums

@@ -18,6 +18,9 @@ from implicitmoments.arrays.namespace import (
 )
 
 STACK = 4_096  # rows per product of a stack
+# NumPy takes ten times as long for an exponential below the range of normal numbers, -708 in
+# double precision. One of the first rows shows whether there are any: then they are raised.
+LOWEST_EXPONENT, PROBED = -700.0, 32
 PANEL = 128  # columns per panel of a Gram matrix; the fastest of 96 to 640 on an H200
 
 
@@ -107,6 +110,8 @@ def softmax_rows(joint: Array) -> tuple[Array, Array]:
         # the largest share is 1 / Σ exp(joint − top)
         return shares, top - shares.amax(1).log_()
     joint -= top[:, None]
+    if isinstance(joint, np.ndarray) and joint[:PROBED].min(initial=0.0) < LOWEST_EXPONENT:
+        np.maximum(joint, LOWEST_EXPONENT, out=joint)
     joint = xp.exp(joint, out=joint) if _has_out(joint) else xp.exp(joint)
     total = xp.sum(joint, axis=1)
     joint /= total[:, None]
@@ -184,6 +189,15 @@ def turned(matrix: Array) -> Array:
     return copied
 
 
+def exp_into(values: Array, most: float) -> Array:
+    """Return exp(min(values, most)); in place for NumPy."""
+    if isinstance(values, np.ndarray):
+        np.minimum(values, most, out=values)
+        return np.exp(values, out=values)
+    xp = namespace_of(values)
+    return xp.exp(xp.clip(values, max=most))
+
+
 def map_into(name: str, values: Array) -> Array:
     """Apply a function of the array API, such as ``"exp"``; in place for NumPy."""
     if isinstance(values, np.ndarray):
@@ -233,22 +247,36 @@ def pair_rows(rows: Array) -> Array:
 
 
 LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
+KEYED = 256  # rows that are hashed at a time: they stay in the cache
 
 
 def row_keys(x: Array) -> Array:
     """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
     xp = namespace_of(x)
-    factors = move_like(math.pi * np.sqrt(np.arange(1, x.shape[1] + 1)), x)
-    columns = turned(x) * factors[:, None]
-    mixed = columns[0, :]
-    for j in range(1, int(x.shape[1])):  # in a fixed order for all blocks
-        mixed = mixed + columns[j, :]
+    mixed: Array
+    if isinstance(x, np.ndarray):
+        pieces = [_mix_columns(x[i : i + KEYED]) for i in range(0, len(x), KEYED)]
+        mixed = np.concatenate(pieces) if pieces else np.empty(0, x.dtype)
+    else:
+        mixed = _mix_columns(x)
     bits = _bits(xp.astype(mixed, xp.float64) + 0.0)  # + 0.0 maps −0 to 0
     # splitmix64; signed integers wrap around as unsigned ones do, and are masked after a shift
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         shifted = xp.bitwise_and(xp.bitwise_right_shift(bits, shift), 2 ** (64 - shift) - 1)
         bits = xp.bitwise_xor(bits, shifted) * (factor if factor < 2**63 else factor - 2**64)
     return bits
+
+
+def _mix_columns(x: Array) -> Array:
+    """Return a combination of the columns of rows (n, d) that has the same bits for any n."""
+    factors = move_like(math.pi * np.sqrt(np.arange(1, int(x.shape[1]) + 1)), x)
+    if isinstance(x, np.ndarray) and len(x) > 1:  # one row would be added up in another order
+        return np.asarray(np.add.reduce(np.multiply(x.T, factors[:, None], order="C"), axis=0))
+    columns = turned(x) * factors[:, None]
+    mixed = columns[0, :]
+    for j in range(1, int(x.shape[1])):
+        mixed = mixed + columns[j, :]
+    return mixed
 
 
 def key_shares(keys: Array, n_shares: int) -> Array:

@@ -172,12 +172,17 @@ class ModelColumns:
         }
         if self.scale is None or not hasattr(model, "covariances_"):
             return found
-        kind, covariances = model.covariance_type_, np.asarray(to_numpy(model.covariances_))
-        if "spherical" in kind:
-            kind, covariances = kind.replace("spherical", "diag"), covariances[..., None]
-        matrices = kind in ("full", "tied")
-        factors = np.outer(self.scale, self.scale) if matrices else self.scale**2
-        return {**found, "covariances_": covariances * factors, "covariance_type_": kind}
+        kind, factors = model.covariance_type_, self.scale**2
+        if kind in ("full", "tied"):
+            factors = np.outer(self.scale, self.scale)
+        constants, spherical = getattr(model, "_constants", None), "spherical" in kind
+        if spherical and constants is not None:  # columns without variation
+            factors = np.where(np.isnan(constants), factors, 0.0)
+        for name in ("covariances_", "covariance_errors_"):
+            if getattr(model, name, None) is not None:
+                values = np.asarray(to_numpy(getattr(model, name)))
+                found[name] = (values[..., None] if spherical else values) * factors
+        return {**found, "covariance_type_": kind.replace("spherical", "diag")}
 
     def deviations(self, model: Any) -> Floats | None:
         """Return the standard deviation of each column within components, in file units.

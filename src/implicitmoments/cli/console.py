@@ -53,7 +53,10 @@ SETTINGS = {
     *("tol", "variance", "weights_init"),
 }
 FLAGS = {"drop_missing": "--drop-missing"}
-ATTRIBUTES = {"lower_bound_": "the mean log-likelihood"}
+ATTRIBUTES = {
+    "lower_bound_": "the mean log-likelihood",
+    "score_samples": "implicitmoments score --rows",
+}
 # Python values as typed on the command line
 CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
 
@@ -117,11 +120,11 @@ def joined(names: Iterable[str]) -> str:
 
 def _name(name: str) -> str:
     """Return the words for a parameter, an attribute or a class that is mentioned alone."""
-    for words in ({own: kind for kind, own in ESTIMATORS.items()}, OPTIONS, FLAGS):
+    for words in ({own: kind for kind, own in ESTIMATORS.items()}, OPTIONS, FLAGS, ATTRIBUTES):
         if name in words:
             return words[name]
     if name.endswith("_"):
-        return ATTRIBUTES.get(name, name.strip("_").replace("_", " "))
+        return name.strip("_").replace("_", " ")
     return option_of(name) if name in SETTINGS else name
 
 

@@ -37,11 +37,12 @@ from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.mean_span import find_span
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import OVERLAP, MeansSummary
+from implicitmoments.mixture.summary import OVERLAP, MeansSummary, constant_notes
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 from implicitmoments.rows import ArraySource, RandomState, Rows
+from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.search import SEARCH
 from implicitmoments.validation import (
@@ -209,6 +210,7 @@ class SphericalMixtureClusterer(
             every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT, seed=seed
         )
         rows, probe = near.rows, near.rows.like
+        rows = rows.without(find_constants(rows))
         n_used = max(near.n_rows, round(rows.total))
         self._check_rows(n_used + near.n_outliers)
         # 1. Reduce to the span of the means, in units of the noise.
@@ -227,7 +229,8 @@ class SphericalMixtureClusterer(
             rule, left = refine(rows, rule, self.accuracy)
         order = np.argsort(-rule.weights, kind="stable")
         rule = BayesRule(rule.means[order], rule.weights[order], rule.variance)
-        self.means_, self.weights_ = (move_like(a, probe) for a in (rule.means, rule.weights))
+        means = restore_columns(rule.means, rows.constants)
+        self.means_, self.weights_ = (move_like(a, probe) for a in (means, rule.weights))
         self.variance_ = rule.variance
         test = None if found is None else found.test
         self.order_, self.threshold_ = (getattr(test, each, None) for each in NAMES[:2])
@@ -249,6 +252,7 @@ class SphericalMixtureClusterer(
         }
         given = {name: getattr(self, name) for name in GIVEN}
         self.notes_ = find_notes(self.stats_, span, rule, k, given)
+        self.notes_ += constant_notes(self, rows.constants)
 
     def _label(self, X: Any) -> None:
         self.__dict__.pop("labels_", None)  # of an earlier fit

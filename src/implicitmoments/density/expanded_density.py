@@ -30,10 +30,11 @@ from implicitmoments.description import DensityDescription, as_floats
 from implicitmoments.estimator import KOLMOGOROV_CHANCE, Fact, FittedEstimator
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
-from implicitmoments.mixture.summary import DENSITY_AXIS
+from implicitmoments.mixture.summary import DENSITY_AXIS, constant_notes
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
 from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
@@ -121,6 +122,10 @@ class ExpandedDensity(
         how["least_share"] = SMALLEST_COMPONENT
         near = leave_out_outliers(every, self.n_components, seed=seed, **how)
         rows, self._near = near.rows, near.rule
+        if not self.labelled:
+            rows = rows.without(find_constants(rows))
+        self._constants = rows.constants
+        notes += constant_notes(self, rows.constants)
         least = self._least_rows(rows.n_features)
         given = near.n_rows + near.n_outliers
         check_enough_rows(given, self.n_components, least)
@@ -248,7 +253,7 @@ class ExpandedDensity(
         density, like = self._sampled()
         points, proposals = density.sample(n, seed=seed, max_proposals=cap)
         self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
-        drawn = move_like(points, like)
+        drawn = move_like(restore_columns(points, self._constant_values), like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
     @abstractmethod

@@ -37,10 +37,12 @@ from implicitmoments.mixture.mean_span import (
     find_span,
     smallest_variance,
 )
+from implicitmoments.mixture.summary import evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, factor_covariance, whitener_of
+from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, Near
 from implicitmoments.validation import check_variance
 
@@ -193,6 +195,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     saved: ClassVar[Mapping[str, Any]] = {
         "hypothesis_": ClippedDensity,
         "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
     }
     variants: ClassVar[Mapping[Any, Any]] = {
         Expansion: Constant | JointExpansion | OrderByOrder,
@@ -236,7 +239,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         how: dict[str, Any] = {"method": self.method, "n_draws": self.n_draws, "seed": seed}
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
-            factor = factor_covariance(self.variance, rows.n_features)
+            factor = factor_covariance(self.variance, rows.source.n_features, rows.columns)
             rows = rows.mapped(linear=whitener_of(factor))
             span = find_span(rows, k, 1.0)
             reference = WhitenedSpan(span, factor)
@@ -269,7 +272,9 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     def _store(self, model: RatioModel, density: ClippedDensity, like: Array) -> Notes:
         span, stats = model.bound.span, self.stats_
         self.hypothesis_, self.variance_ = density, model.reference.variance
-        self.center_ = move_like(model.reference.center, like)
+        if np.ndim(self.variance_) == 2:
+            self.variance_ = restore_matrices(self.variance_, self._constants)
+        self.center_ = move_like(restore_columns(model.reference.center, self._constants), like)
         stats["radius"] = math.sqrt(span.squared_radius)
         stats["largest_norm"] = model.bound.largest_norm
         floor = second_moment_floor(len(span.spectrum), stats["rows_used"])
@@ -285,7 +290,11 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         return Notes([*notes, Note("density_far_from_rows", values)])
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
-        return RowFunction(self.hypothesis_.log_density)
+        constants, function = self._constant_values, self.hypothesis_.log_density
+        if constants is not None:
+            epsilon = precision_of(self.center_)
+            function = partial(evaluate_varying, function, constants, epsilon, True)
+        return RowFunction(function)
 
     def _sampled(self) -> tuple[ClippedDensity, Array]:
         return self.hypothesis_, self.center_
@@ -294,7 +303,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         return f"a density of degree {self.degree_} for a spherical mixture"
 
     def _component_view(self, rows: RowSample) -> Densities:
-        basis = self.hypothesis_.span.basis
+        basis = restore_columns(self.hypothesis_.span.basis, self._constant_values, 0.0)
         leading = np.arange(len(basis), 0, -1.0)[:, None] * basis
         logs = as_floats(self.score_samples(rows.given))
         return Densities(leading, as_floats(self.center_), logs, "log density")

@@ -12,6 +12,7 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import Notes
 
 LEVEL = "mean log-likelihood per row"
+FREEDOM = "degrees of freedom of the noise"
 # fitted attributes and statistics that have one name in all estimators
 FOUND = {
     "n_components_": "components",
@@ -20,7 +21,7 @@ FOUND = {
     "order_": "order of the test",
     "variance_": "variance",
     "noise_": "noise (scale)",
-    "degrees_of_freedom_": "degrees of freedom of the noise",
+    "degrees_of_freedom_": FREEDOM,
     "weights_": "weights",
     "lower_bound_": LEVEL,
     "acceptance_rate_": "acceptance rate",
@@ -91,6 +92,8 @@ class Description:
         found = {
             words: getattr(self, name) for name, words in FOUND.items() if hasattr(self, name)
         }
+        if np.isinf(found.get(FREEDOM, 0.0)):  # of Gaussian noise
+            del found[FREEDOM]
         return found | {
             words: self.stats_[name] for name, words in MEASURED.items() if name in self.stats_
         }

@@ -159,6 +159,7 @@ class RegressionMixtureDescription(Description):
     coef_: Any
     intercept_: Any
     noise_: Any
+    degrees_of_freedom_: float
 
     def _parameter_tables(self) -> list[Table]:
         names = column_names(self)

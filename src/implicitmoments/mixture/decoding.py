@@ -16,6 +16,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, pair_rows, to_numpy
 from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.span import largest_eigenpairs
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import SphericalMixtureProblem
@@ -137,12 +138,13 @@ def _fourth_moment_root(x: Array, times: Array, k: int, upper: float) -> float:
     moment = fourth_moment(*raw_moments(y, times))
     variance = upper
     for _ in range(NEWTON_STEPS):
-        values, vectors = np.linalg.eigh(moment.at(variance))
-        rest = vectors[:, : len(values) - k]
-        fall = float(np.sum(rest * (moment.slope(variance) @ rest)))
+        # of the eigenvalues beyond k, by the k largest: their sum, and its derivative
+        whole, slope = moment.at(variance), moment.slope(variance)
+        values, vectors = largest_eigenpairs(whole, k)
+        fall = float(np.trace(slope) - np.sum(vectors * (slope @ vectors)))
         if fall >= 0:  # past the minimum: there is no root below
             break
-        moved = variance - float(values[: len(values) - k].sum()) / fall
+        moved = variance - float(np.trace(whole) - values.sum()) / fall
         moved = min(max(moved, SMALLEST * upper), upper)
         done = abs(moved - variance) < CLOSE * upper
         variance = moved

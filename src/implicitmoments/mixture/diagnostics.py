@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, softmax_rows, to_numpy
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_joint
+from implicitmoments.arrays import Floats, linear_rows, move_like, softmax_rows, to_numpy
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
-from implicitmoments.rows.draws import Integers
+from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.search import SEARCH
 
-MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
+MOST_PRODUCTS = 1e9  # multiplications for the covariances of all components: a tenth of a second
+# Rows from which misclassification rates are known to half a percent, of all and of a component
+# to a few.
+ROWS_FOR_RATE, ROWS_FOR_RATES = 5_000, 50
 ROWS_FOR_WIDTH = 20  # of a component whose width is measured: fewer give no eigenvalue
 WIDE = 1.3  # variance ratio from which a component is not spherical; noise alone stays below 1.2
 IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
@@ -27,7 +30,9 @@ FEW_ROWS = 20  # of a component: so few may be in the tail of another by chance
 ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 PROBED = 20_000  # rows in which columns are compared
+FEW_TO_COMPARE = 100  # before: two columns that are not one have no such correlation in as many
 ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
+TIED_SPHERICAL = CovarianceType("tied_spherical")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +60,29 @@ class Within:
 
 def look_within(view: View, rows: Rows, mixture: Gaussians, rng: np.random.Generator) -> Within:
     """Measure a sample of the rows about the means, in the user's units."""
-    affordable = int(MOST_PRODUCTS / mixture.d**2)
-    n = min(SEARCH.rows, max(ROWS_FOR_WIDTH * mixture.k, affordable))
+    enough = max(ROWS_FOR_RATE, ROWS_FOR_RATES * mixture.k)
+    affordable = max(ROWS_FOR_WIDTH * mixture.k, int(MOST_PRODUCTS / mixture.d**2))
+    n = min(SEARCH.rows, enough, affordable)
     # in double precision: groups may be far apart
     sample = view.rows(rows.sample(n, rng, width=mixture.k)).hold()
-    shapes = view.family.kind.shape == "spherical"
-    found = measure_within(sample, view.inside(mixture), shapes=shapes)
+    found = measure_within(sample, view.inside(mixture), view.family.kind)
     return replace(found, spreads=found.spreads * view.scale)
 
 
-def measure_within(sample: Rows, mixture: Gaussians, *, shapes: bool = True) -> Within:
-    """Measure the rows of a sample about the means; spreads and widths for ``shapes`` alone."""
-    shares = to_numpy(softmax_rows(log_joint(sample.block["x"], mixture))[0])
+def measure_within(
+    sample: Rows, mixture: Gaussians, kind: CovarianceType = TIED_SPHERICAL
+) -> Within:
+    """Measure the rows of a sample about the means."""
+    lifted = kind.lift(sample.block)["x"]
+    joint = mixture.in_law(linear_rows(lifted, move_like(kind.slopes(mixture), lifted)))
+    shares = to_numpy(softmax_rows(joint)[0])
     labels, counts = shares.argmax(axis=1), sample.counts
     sums = counts @ shares
     right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)
     rates = 1 - right / np.maximum(sums, np.finfo(float).tiny)
     nowhere = np.full(sample.n_features, np.nan), np.full(mixture.k, np.nan)
-    spreads, widths = _shapes_within(sample, mixture, labels) if shapes else nowhere
+    spherical = kind.shape == "spherical"
+    spreads, widths = _shapes_within(sample, mixture, labels) if spherical else nowhere
     return Within(spreads, widths, 1 - float(right.sum() / sums.sum()), float(rates.max()))
 
 
@@ -168,7 +178,9 @@ def _notes_on_start(fit: Evidence) -> Notes:
         return Notes([Note("search_exhausted", {"n_moves": fit.n_moves})])
     if resolved >= k or fit.better is not None:
         return Notes()
-    if stats["start"] != "moments" and (fit.within.overlapping or smallest < fewest):
+    # where components overlap, moves that helped show that EM has several optima
+    several = fit.within.overlapping and stats["n_moves"] > 0
+    if stats["start"] != "moments" and (several or smallest < fewest):
         return Notes([Note("local_optimum")])
     if "resolved" in stats:
         values = {"resolved": resolved, "k": k, "start": stats["start"]}
@@ -177,25 +189,42 @@ def _notes_on_start(fit: Evidence) -> Notes:
 
 
 def _notes_on_columns(fit: Evidence) -> Notes:
-    """Return a note on a column that is a linear function of another.
-
-    About the means of the components: far groups lie on a line whatever their columns are.
-    """
+    """Return a note on a column that is a linear function of another."""
     sample = fit.rows.sample(PROBED, 0)
-    x, counts = sample.points.astype(np.float64), sample.counts
-    unit = np.maximum(np.abs(x).max(axis=0), np.finfo(float).tiny)
-    z, means = x / unit, fit.mixture.means / unit
-    apart = z - means[np.argmin(np.sum(means**2, axis=1) - 2 * z @ means.T, axis=1)]
-    covariance = (apart * counts[:, None]).T @ apart / counts.sum()
-    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    notes = Notes()
+    few, every = draw_numbers(sample.n, FEW_TO_COMPARE, 0), np.arange(sample.n_features)
+    # of columns that differ clearly in a few rows, no more rows are compared
+    correlations = _correlations(sample, few, fit.mixture, every)
+    odd = np.flatnonzero(~(correlations <= CORRELATED).all(axis=1))
+    if len(odd) == 0 or fit.rows.kept <= ROWS_TO_COMPARE:
+        return Notes()
+    correlations = _correlations(sample, np.arange(sample.n), fit.mixture, odd)
+    alike = np.argwhere(np.triu(correlations) > CORRELATED)
+    if len(alike) == 0:
+        return Notes()
+    i, j = odd[alike[0]]
     code = "columns_dependent" if fit.kind.shape == "full" else "columns_repeated"
-    scale[scale == 0] = np.inf  # also of columns that have one value in each component
-    alike = np.abs(np.triu(covariance / np.outer(scale, scale), 1)) > CORRELATED
-    if alike.any() and fit.rows.kept > ROWS_TO_COMPARE:
-        i, j = np.argwhere(alike)[0]
-        notes.append(Note(code, {"column": fit.columns[j], "other": fit.columns[i]}))
-    return notes
+    return Notes([Note(code, {"column": fit.columns[j], "other": fit.columns[i]})])
+
+
+def _correlations(sample: Rows, places: Integers, mixture: Gaussians, columns: Integers) -> Floats:
+    """Return the sizes of the correlations of some columns (p, p) in some rows.
+
+    About the means of the components: far groups lie on a line whatever their columns are. With
+    itself a column has none, and NaN with all if it has one value in each component.
+    """
+    x, counts = sample.points[places].astype(np.float64), sample.counts[places]
+    unit = np.abs(x).max(axis=0)
+    unit[unit == 0] = 1.0
+    x /= unit
+    means = mixture.means / unit
+    nearest = np.argmin(np.sum(means**2, axis=1) - 2 * x @ means.T, axis=1)
+    z = x[:, columns] - means[:, columns][nearest]
+    covariance = (z * counts[:, None]).T @ z
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    scale[scale == 0] = np.nan
+    correlations: Floats = np.abs(covariance / np.outer(scale, scale))
+    np.fill_diagonal(correlations, np.where(np.isnan(scale), np.nan, 0.0))
+    return correlations
 
 
 def _notes_on_rows(fit: Evidence) -> Notes:

@@ -20,26 +20,21 @@ from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, n
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import GaussianFit, search_again
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
-from implicitmoments.mixture.incremental import (
-    Stream,
-    begin_stream,
-    continue_stream,
-    in_one_unit,
-)
+from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream
 from implicitmoments.mixture.standard_errors import (
     MixtureErrors,
     ScoredGaussians,
     standard_errors,
 )
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import MixtureSummary
+from implicitmoments.mixture.summary import MixtureSummary, constant_notes
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of
 from implicitmoments.rows.constants import are_constant, find_constants, restore_columns
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import Outliers, leave_out_outliers, standardise_rows
+from implicitmoments.rows.outliers import Outliers, leave_out_outliers
 from implicitmoments.rows.view import LARGEST_SINGLE
 from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em, unknown_errors
 from implicitmoments.validation import (
@@ -99,10 +94,10 @@ class MixtureEstimator(MixtureSummary):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
         y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            How often each row counts, in the same unit in every call.
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call. Sources bring their own.
 
         Returns
         -------
@@ -120,8 +115,8 @@ class MixtureEstimator(MixtureSummary):
         self._check_parameters()
         seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
         said = {id(note): note for note in self.notes_} if begun else {}
-        with open_rows(self, X, None, sample_weight, reset=not begun) as (given, _):
-            rows = in_one_unit(Rows.of(given), sample_weight)
+        opened = open_rows(self, X, None, sample_weight, reset=not begun, as_counts=True)
+        with opened as (rows, _):
             if not begun or self._stream is None:
                 self._hold(rows, self._held if begun else None, seed)
             else:
@@ -280,10 +275,7 @@ class MixtureEstimator(MixtureSummary):
                 n_moves,
             )
         )
-        if self._constant_values is not None:
-            left_out = np.flatnonzero(~np.isnan(self._constant_values))
-            columns = [column_names(self)[j] for j in left_out]
-            self.notes_.append(Note("columns_left_out", {"columns": columns}))
+        self.notes_ += constant_notes(self, self._constant_values)
         self._note_convergence()
 
     def _note_convergence(self) -> None:
@@ -364,7 +356,7 @@ class MixtureEstimator(MixtureSummary):
         """
         k = 1 if self.n_components == "auto" else int(self.n_components)
         spherical = self.covariance_type in SPHERICAL
-        found = leave_out_outliers(standardise_rows(rows), k, drop=self._drops_outliers())
+        found = leave_out_outliers(rows, k, drop=self._drops_outliers())
         check_squares("X", found.rows.census.squares or 0.0)
         long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
         rows = replace(found.rows.as_given(), wide=long or not spherical)

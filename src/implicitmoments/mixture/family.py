@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +17,7 @@ from implicitmoments.arrays import (
     linear_rows,
     move_like,
     namespace_of,
+    near_sums,
     softmax_rows,
     to_numpy,
 )
@@ -24,9 +26,11 @@ from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
     GaussianSums,
+    indefinite,
     pairs,
     precisions_of,
 )
+from implicitmoments.mixture.pair_trials import fit_pairs
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
@@ -57,6 +61,8 @@ class GaussianFamily:
     known: Floats | float | None = None
     # Components have multivariate t distributions, whose degrees of freedom are shared.
     student: bool = False
+    # Columns for which parameters are counted, where rows are coordinates on a span of them.
+    columns: int | None = None
 
     @property
     def free(self) -> bool:
@@ -68,7 +74,7 @@ class GaussianFamily:
         if not self.free and state.shared and state.gaussian:
             return self._shared_e_step(rows, state)
         lifted = rows.lifted_by(self.kind.lift)
-        step = partial(_block_sums, self.kind.slopes(state), None, state)
+        step = partial(_block_sums, self.kind.slopes(state), np.zeros(state.k), state)
         found = lifted.fold(step, width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
         return _as_sums(found, state.d, level, total)
@@ -145,15 +151,14 @@ class GaussianFamily:
         if covariances.ndim == 2:
             return np.maximum(covariances, self.least)
         least = np.broadcast_to(np.asarray(self.least, dtype=float), covariances.shape[-1:])
-        try:  # a tenth of the time of eigenvalues
-            np.linalg.cholesky(covariances - np.diag(least))
-        except np.linalg.LinAlgError:
+        low = np.any(np.diagonal(covariances, axis1=1, axis2=2) < least, axis=1)
+        low[~low] = indefinite(covariances[~low] - np.diag(least))
+        if low.any():
             roots = np.sqrt(np.outer(least, least))
-            values, vectors = np.linalg.eigh(covariances / roots)
+            values, vectors = np.linalg.eigh(covariances[low] / roots)
             raised = vectors * np.maximum(values, 1.0)[:, None, :]
-            low = values[:, 0] < 1
             covariances = covariances.copy()
-            covariances[low] = (raised @ vectors.transpose(0, 2, 1) * roots)[low]
+            covariances[low] = raised @ vectors.transpose(0, 2, 1) * roots
         return covariances
 
     def _separate(
@@ -231,8 +236,9 @@ class GaussianFamily:
 
     def n_parameters(self, state: Gaussians) -> int:
         """Count the free parameters."""
-        n = state.k * (state.d + 1) - 1 + self.student
-        return n + self._n_estimated(state) * self.kind.n_numbers(state.d)
+        d = self.columns or state.d
+        n = state.k * (d + 1) - 1 + self.student
+        return n + self._n_estimated(state) * self.kind.n_numbers(d)
 
     def log_joint(self, rows: Rows, state: Gaussians) -> Array:
         """Return log weight plus log density, (n, k)."""
@@ -278,7 +284,10 @@ class GaussianFamily:
     def fit_trials(
         self, sums: GaussianSums, before: Gaussians, size: int, rest: Floats | None
     ) -> Gaussians:
-        """Return the M-step of trials of ``size`` components, each trial by itself."""
+        """Return the M-step of trials of ``size`` components, each trial by itself.
+
+        The pool ``rest`` may differ between trials, (m, p).
+        """
         means, inside = self._about_means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         if size > 1:
@@ -293,19 +302,25 @@ class GaussianFamily:
         elif rest is None or self.known is not None:
             covariances = before.covariances
         else:
-            shared = (together + rest[1:]) / (counts + rest[0])
+            shared = (together + rest[..., 1:]) / (counts + rest[..., :1])
             covariances = np.repeat(self._covariances(shared, before.d), size, axis=0)
         return Gaussians(weights, means, covariances, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
         """Return the expected log-likelihood of the rest, up to a constant, for each trial."""
         shared = trials.covariances[::size]
-        if len(rest) == 0:
+        if rest.shape[-1] == 0:
             return np.zeros(len(shared))
         precisions, log_dets = precisions_of(shared)
-        inside = self.kind.covariances(rest[None, 1:], trials.d)[0]
+        inside = self.kind.covariances(np.atleast_2d(rest)[:, 1:], trials.d)
         inside = np.sum((precisions * inside).reshape(len(shared), -1), axis=1)
-        return np.asarray(-0.5 * rest[0] * log_dets - 0.5 * inside)
+        return np.asarray(-0.5 * rest[..., 0] * log_dets - 0.5 * inside)
+
+    def fit_pairs(
+        self, parts: Sequence[Rows], alone: Gaussians, pairs: Gaussians, rest: Floats, steps: int
+    ) -> tuple[Gaussians, Floats]:
+        """Run EM of trials of two parts of components, each component on rows of its own."""
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
 
     def split_starts(
         self, part: Rows, state: Gaussians, i: int, rng: np.random.Generator
@@ -381,18 +396,18 @@ def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
     return rows, np.zeros(d), np.ones(d)
 
 
-def _block_sums(slopes: Floats, offsets: Floats | None, state: Gaussians, block: Block) -> Sums:
+def _block_sums(slopes: Floats, offsets: Floats, state: Gaussians, block: Block) -> Sums:
     """Return the sums of a block of rows, in which log densities of Gaussians are linear."""
     x, times = block["x"], block.get("counts")
     xp = namespace_of(x)
+    total = float(x.shape[0]) if times is None else float(xp.sum(times, dtype=xp.float64))
+    if state.gaussian and (near := near_sums(x, slopes, offsets, times)) is not None:
+        return {**near, "total": total}
     joint = linear_rows(x, move_like(slopes, x))
-    if offsets is not None:
-        joint += move_like(offsets, x)
+    joint += move_like(offsets, x)
     shares, densities = softmax_rows(state.in_law(joint))
-    total = float(x.shape[0])
     if times is not None:
         shares, densities = shares * times[:, None], densities * times
-        total = float(xp.sum(times, dtype=xp.float64))
     return {
         **_weighted_sums(slopes, state, x, shares),
         "counts": xp.sum(shares, axis=0, dtype=xp.float64),

@@ -16,7 +16,8 @@ from implicitmoments.mixture.view import View, make_view, rounding_steps
 from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
-from implicitmoments.rows.outliers import squared_distances, standardise_rows
+from implicitmoments.rows.far_rows import squared_distances
+from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.search import SEARCH, Fitted, rank_moves, run_em
 
 LINKED = 2_000  # rows among which groups are looked for

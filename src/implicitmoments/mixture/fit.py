@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.arrays import softmax_rows
 from implicitmoments.mixture.alternatives import find_better
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
 )
-from implicitmoments.mixture.initialisation import MOST_STARTS, n_starts
+from implicitmoments.mixture.initialisation import MOST_STARTS, QUICK, n_starts
+from implicitmoments.mixture.span import Span, principal_span
 from implicitmoments.mixture.starts import (
     POORER,
     Options,
@@ -30,7 +32,7 @@ from implicitmoments.mixture.starts import (
 from implicitmoments.mixture.view import View, check_distinct, make_view
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
-from implicitmoments.rows import Rows
+from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.search import (
     SEARCH,
     Fitted,
@@ -96,20 +98,19 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     """Search on a sample of the rows, then run EM on all of them."""
     times, k = [perf_counter()], options.k
     # 1. On a sample, for each type: starts, then moves or the number of components.
-    found = search_types(rows, sample, options, rng)
-    best = min((found[name] for name in options.types), key=lambda each: each.bic)
-    # 2. Moves on more rows where a component is light.
-    light = float(best.state.weights.min()) < FAINT / best.state.k
-    view = best.view
-    if best.state.k > 1 and light and sample.n < rows.kept and options.n_moves:
-        more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
-        worth = worth_of_component(view.family, more, best.state)
-        again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
-        searched = (*best.searched, again)
-        best = replace(best.after(again), searched=searched, sample=more)
+    reduced = search_span(rows, sample, options, rng) if options.reducible(sample) else None
+    found = dict[str, Found]()
+    if reduced is None:
+        found = search_types(rows, sample, options, rng)
+        best = min((found[name] for name in options.types), key=lambda each: each.bic)
+        best = search_more(best, rows, sample, options, rng)
+        view, start, held = best.view, best.state, best.sample
+    else:
+        best, view, start = reduced.found, reduced.view, reduced.state
+        held = reduced.sample
     times.append(perf_counter())
-    # 3. EM on all rows.
-    fitted = run_em(view.family, view.rows(rows), best.state, options.final)
+    # 2. EM on all rows.
+    fitted = run_em(view.family, view.rows(rows), start, options.final)
     times.append(perf_counter())
     tried = [searched.tried for searched in best.searched]
     stats = {
@@ -128,19 +129,115 @@ def fit_once(rows: Rows, sample: Rows, options: Options, rng: np.random.Generato
     if len(options.types) > 1:
         stats["bic_by_covariance_type"] = {name: found[name].bic for name in options.types}
     exhausted = k is not None and options.n_moves > 0 and max(tried, default=0) >= options.n_moves
-    parts = [(best.sample, fitted.level)]
+    parts, level = [(best.sample, fitted.level)], fitted.level
+    everything = view.rows(rows)
+    if reduced is not None:
+        everything, level = reduced.measure(everything, fitted.state)
+        parts = [(best.sample, level)]
     if best.sample.total < rows.total:  # all may show a component that a sample does not
         before = best.log_likelihood / best.sample.total
-        parts = [(best.sample, before), (view.rows(rows), fitted.level)]
+        parts = [(best.sample, before), (everything, level)]
     ranking = best.searched[-1].ranking if best.searched else None
     return GaussianFit(
         view.fitted(fitted),
         view,
         stats,
         best.decoded.components,
-        find_better(view, best.state, parts, ranking, sample, options, rng),
+        find_better(
+            best.view, best.state, parts, ranking, sample, options, rng, (view, start, held)
+        ),
         options.n_moves if exhausted else None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The best mixture on a sample, searched in the span of the means."""
+
+    span: Span
+    found: Found  # in the coordinates of the span
+    view: View
+    sample: Rows  # in the coordinates of the view
+    state: Gaussians  # after EM on the sample
+
+    def measure(self, rows: Rows, state: Gaussians) -> tuple[Rows, float]:
+        """Return rows of the view, and the level of a state of it, as the search has them."""
+        inner = self.found.view
+        rows, state = inner.rows(self.span.rows(rows)), inner.inside(self.span.inside(state))
+        return rows, inner.family.e_step(rows, state).level
+
+
+def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Generator) -> Reduced:
+    """Search on a sample in the span of the means.
+
+    First in that of the leading directions of the covariance. EM in all columns from there gives
+    better means, in the span of which moves are tried again.
+    """
+    name, k = options.types[0], options.k or 1
+    view = view_of(name, sample, options)
+    rows, held = view.rows(rows), view.hold(sample)
+    if options.variance is not None:  # in the coordinates of the view
+        options = replace(options, variance=options.variance / float(np.mean(view.scale)) ** 2)
+    span = principal_span(mean_and_covariance(held).covariance, k)
+    part = span.rows(held).hold()
+    inner = view_of(name, part, options, rows.n_features)
+    raced = race_starts(inner, span.rows(rows), part, options, {}, rng)
+    first = search_type(raced, span.rows(rows), options, {}, rng)
+    levels, state = span.restored(first.levels, first.view), assigned(first, view, held)
+    before = replace(first.decoded, components=span.outside(first.decoded.components, inner))
+
+    span = span.of_means(state, held.total)
+    part = span.rows(held).hold()
+    inner = view_of(name, part, options, rows.n_features)
+    inside, state = inner.hold(part), inner.inside(span.inside(state))
+    level = inner.family.e_step(inside, state).level * inside.total
+    raced = Raced(inner, inside, state, level, first.start, {}, before)
+    found = search_type(raced, span.rows(rows), options, {}, rng)
+    found = search_more(found, span.rows(rows), part, options, rng)
+    levels |= span.restored(found.levels, inner)
+    found = replace(found, levels=levels, searched=(*first.searched, *found.searched))
+    if found.decoded is not before:
+        components = span.outside(found.decoded.components, inner)
+        found = replace(found, decoded=replace(found.decoded, components=components))
+    state = assigned(replace(found, sample=inside), view, held)
+    return Reduced(span, found, view, held, state)
+
+
+def assigned(found: Raced, view: View, sample: Rows) -> Gaussians:
+    """Return the mixture after EM in all columns, from the responsibilities of one in a span."""
+    shares = softmax_rows(found.view.family.log_joint(found.sample, found.state))[0]
+    return run_em(view.family, sample, view.family.from_shares(sample, shares), QUICK).state
+
+
+def view_of(name: str, sample: Rows, options: Options, columns: int | None = None) -> View:
+    """Return the view of a sample that a type of covariance has.
+
+    Parameters
+    ----------
+    columns : int, optional
+        Number of columns, where rows are coordinates on a span of them.
+    """
+    means = None if options.given is None else options.given.means
+    view = make_view(sample, CovarianceType(name), options.ridge, means)
+    family = replace(view.family, student=options.student, columns=columns)
+    view = replace(view, family=family)
+    if options.variance is not None:
+        view = view.with_known(np.full(sample.n_features, options.variance))
+    return view
+
+
+def search_more(
+    best: Found, rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
+) -> Found:
+    """Try moves on more rows where a component is light."""
+    view = best.view
+    light = float(best.state.weights.min()) < FAINT / best.state.k
+    if best.state.k == 1 or not light or sample.n >= rows.kept or not options.n_moves:
+        return best
+    more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
+    worth = worth_of_component(view.family, more, best.state)
+    again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
+    return replace(best.after(again), searched=(*best.searched, again), sample=more)
 
 
 def search_types(
@@ -155,11 +252,7 @@ def search_types(
     generators = dict(zip(COVARIANCE_TYPES, rng.spawn(len(COVARIANCE_TYPES)), strict=True))
 
     def raced_type(name: str, raced: Mapping[str, Raced]) -> Raced:
-        means = None if options.given is None else options.given.means
-        view = make_view(sample, CovarianceType(name), options.ridge, means)
-        view = replace(view, family=replace(view.family, student=options.student))
-        if options.variance is not None:
-            view = view.with_known(np.full(rows.n_features, options.variance))
+        view = view_of(name, sample, options)
         return race_starts(view, rows, sample, options, raced, generators[name])
 
     found: dict[str, Found] = {}
@@ -178,14 +271,16 @@ def search_types(
 
 
 def second_starts(options: Options, found: Found) -> tuple[str, ...]:
-    """Return starts that compete where moves were worth a try: the first is then in doubt."""
+    """Return starts that compete where moves failed: the first is then in doubt."""
     if options.given is not None or len(options.types) > 1 or found.state.k == 1:
         return ()
     if options.k is None:
         return ("moments",) if options.starts == "decoded" else ()
-    if options.starts not in ("auto", "decoded") or not sum(s.tried for s in found.searched):
+    failed = sum(searched.tried - searched.accepted for searched in found.searched)
+    if options.starts not in ("auto", "decoded") or not failed:
         return ()
-    return tuple(name for name in ("moments", "k-means++") if name not in options.first)
+    first = set(options.first) - {"merge"} | set(found.levels)
+    return tuple(name for name in ("moments", "merge", "k-means++") if name not in first)
 
 
 def search_type(

@@ -214,6 +214,22 @@ def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
     return np.matmul(inverse.transpose(0, 2, 1), inverse), -2 * logs
 
 
+def indefinite(matrices: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which of some matrices (k, d, d) are not positive definite, (k,).
+
+    By Cholesky factors, in a tenth of the time of eigenvalues; half of the matrices after the
+    other where there are such.
+    """
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        half = len(matrices) // 2
+        if half == 0:
+            return np.ones(1, dtype=bool)
+        return np.concatenate([indefinite(matrices[:half]), indefinite(matrices[half:])])
+    return np.zeros(len(matrices), dtype=bool)
+
+
 def inverse_roots(covariances: Floats) -> Floats:
     """Return inverses of the Cholesky factors of covariances, (k, d, d), lower triangular."""
     lower = np.linalg.cholesky(covariances)

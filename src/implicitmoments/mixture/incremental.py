@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import move_like, namespace_of, to_numpy
+from implicitmoments.arrays import move_like, to_numpy
 from implicitmoments.mixture.gaussians import Gaussians, GaussianSums
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import ArraySource, Rows, weights_of
@@ -129,15 +126,3 @@ def _search(stream: Stream, search: Search) -> Stream:
     # the sample represents all rows until the next batch
     sums = found.times(stream.sums.total / found.total)
     return replace(stream, mixture=best, sums=sums, corrections=stream.corrections + 1)
-
-
-def in_one_unit(rows: Rows, sample_weight: Any) -> Rows:
-    """Undo the scaling of the weights of a batch, so that all batches have the same unit."""
-    if sample_weight is None:
-        return rows
-    weights = sample_weight
-    if not array_api_compat.is_array_api_obj(weights):
-        weights = np.asarray(weights, dtype=np.float64)
-    given = float(namespace_of(weights).sum(weights))
-    factor = given * (1 if weights.ndim else rows.n) / rows.total
-    return rows if math.isclose(factor, 1.0, rel_tol=1e-5) else rows.weighted(factor)

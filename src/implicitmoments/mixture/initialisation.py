@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.arrays import Floats, move_like, softmax_rows
-from implicitmoments.mixture.candidates import inverse_root
+from implicitmoments.mixture.agglomeration import FreeAgglomeration, GroupSums, TiedAgglomeration
 from implicitmoments.mixture.decoding import Decoded, Decoder
 from implicitmoments.mixture.family import GaussianFamily
-from implicitmoments.mixture.gaussians import (
-    CovarianceType,
-    Gaussians,
-    inverse_roots,
-    precisions_of,
-)
-from implicitmoments.rows import DEFAULT_BUDGET, Rows, mean_and_covariance
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, inverse_roots
+from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.rows.draws import Integers
 from implicitmoments.search import SEARCH, bic, run_em
-from implicitmoments.search.em import Places
 
 MICRO = 6  # micro-components per component: fewer mix components that overlap
 ROWS_PER_MICRO = 20  # of the k-means: it need not be accurate
@@ -37,47 +31,6 @@ ROWS_PER_DECODED, MOST_DECODED = 40, 100
 MOST_STARTS, WORK_OF_STARTS = 5, 100_000
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before starts are compared: it need not converge
 FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
-
-
-@dataclass(frozen=True, eq=False)
-class GroupSums:
-    """Sums over groups of rows, from which the likelihood of their merges follows."""
-
-    counts: Floats  # (m,)
-    means: Floats  # (m, d)
-    inside: Floats  # (m, q), sums of products about the means, as the type of covariance has them
-
-    @property
-    def k(self) -> int:
-        """Number of groups."""
-        return len(self.counts)
-
-    def take(self, chosen: Places) -> GroupSums:
-        """Return some of the groups."""
-        return GroupSums(self.counts[chosen], self.means[chosen], self.inside[chosen])
-
-    def merged(self, a: int | Integers, others: Integers, kind: CovarianceType) -> GroupSums:
-        """Return group a, or several of them, merged with some others."""
-        counts = self.counts[a] + self.counts[others]
-        apart = self.means[others] - self.means[a]
-        share = self.counts[others] / counts
-        inside = self.inside[a] + self.inside[others]
-        inside += (self.counts[a] * share)[:, None] * kind.products(apart)
-        return GroupSums(counts, self.means[a] + share[:, None] * apart, inside)
-
-    def joined(self, a: int, b: int, kind: CovarianceType) -> GroupSums:
-        """Return the groups with a < b merged in the place of a."""
-        found = self.copy()
-        found.replace(a, self.merged(a, np.array([b]), kind))
-        return found.take(np.delete(np.arange(len(self.counts)), b))
-
-    def copy(self) -> GroupSums:
-        """Return a copy."""
-        return self.take(np.arange(self.k))
-
-    def replace(self, a: int, one: GroupSums) -> None:
-        """Put the only group of others in the place of a."""
-        self.counts[a], self.means[a], self.inside[a] = one.counts[0], one.means[0], one.inside[0]
 
 
 def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
@@ -124,145 +77,6 @@ def sum_groups(sample: Rows, kind: CovarianceType, labels: Integers) -> GroupSum
     return GroupSums(totals, means, inside)
 
 
-class Agglomeration:
-    """GroupSums that are merged greedily by the likelihood of a Gaussian for each.
-
-    The cost of a group is :math:`n/2 log|C| - n log(n / N)`, with a covariance C that borrows
-    d + 1 rows from the pooled one; that of a pair is the rise of the sum of all costs.
-    """
-
-    def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
-        # a copy: groups are merged in place
-        self.every, self.kind, self.family = groups.copy(), family.kind, family
-        self.ridge = float(np.mean(family.least))
-        self.total, self.d = float(groups.counts.sum()), groups.means.shape[1]
-        self.pooled = groups.inside.sum(axis=0) / self.total
-        self.own = self._cost(groups.counts, groups.inside)
-        self.left = np.arange(groups.k)  # places of groups; those merged into others stay
-        self.pairs = np.full((groups.k, groups.k), np.inf)
-        i, j = np.triu_indices(groups.k, 1)
-        step = max(1, DEFAULT_BUDGET.cache // self.d**2)
-        for first in range(0, len(i), step):
-            a, b = i[first : first + step], j[first : first + step]
-            self.pairs[a, b] = self.pairs[b, a] = self._rises(a, b)
-
-    @property
-    def groups(self) -> GroupSums:
-        """The groups that are left."""
-        return self.every.take(self.left)
-
-    @property
-    def k(self) -> int:
-        """Number of groups."""
-        return len(self.left)
-
-    @property
-    def cost(self) -> float:
-        """Minus the classification log-likelihood of all rows, up to a constant."""
-        return float(self.own[self.left].sum())
-
-    def merge(self) -> None:
-        """Merge the pair that costs least."""
-        a, b = sorted(divmod(int(np.argmin(self.pairs)), len(self.own)))
-        one = self.every.merged(a, np.array([b]), self.kind)
-        self.every.replace(a, one)
-        self.own[a] = self._cost(one.counts, one.inside)[0]
-        self.left = self.left[self.left != b]
-        self.pairs[b] = self.pairs[:, b] = np.inf
-        rest = self.left[self.left != a]
-        self.pairs[a, rest] = self.pairs[rest, a] = self._rises(a, rest)
-
-    def state(self) -> Gaussians:
-        """Return the mixture of the groups."""
-        g, d = self.groups, self.d
-        covariances = self.kind.covariances(self._borrowed(g.counts, g.inside), d)
-        return Gaussians(g.counts / self.total, g.means, self.family.raised(covariances))
-
-    def _rises(self, a: int | Integers, others: Integers) -> Floats:
-        """Return the rise of the cost by merging group a, or several, with some others."""
-        merged = self.every.merged(a, others, self.kind)
-        return self._cost(merged.counts, merged.inside) - self.own[others] - self.own[a]
-
-    def _borrowed(self, counts: Floats, inside: Floats) -> Floats:
-        lent = self.d + 1.0
-        return np.asarray((inside + lent * self.pooled) / (counts + lent)[:, None])
-
-    def _cost(self, counts: Floats, inside: Floats) -> Floats:
-        d, products = self.d, self._borrowed(counts, inside)
-        if self.kind.shape == "full":
-            covariances = self.kind.covariances(products, d) + self.kind.ridge(d, self.ridge)
-            logs = np.linalg.slogdet(covariances)[1]
-        else:
-            factor = d if self.kind.shape == "spherical" else 1
-            logs = factor * np.log(products / factor + self.ridge).sum(axis=1)
-        return np.asarray(0.5 * counts * logs - counts * np.log(counts / self.total))
-
-
-class TiedAgglomeration:
-    r"""GroupSums that are merged greedily by the likelihood of Gaussians with one covariance.
-
-    A merge of two groups, whose means differ by δ, adds c δδᵀ to the sum of products about the
-    means, with :math:`c = n_a n_b / (n_a + n_b)`. The log-likelihood of N rows falls by
-    :math:`N/2 log(1 + c δᵀW^{-1}δ / N)` (matrix determinant lemma), where W is the covariance that
-    all share; by d times as many terms, each of the mean over columns, if it is spherical; and by
-    :math:`c δᵀW^{-1}δ / 2` if it is known. For a diagonal one the first is a lower bound.
-    """
-
-    def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
-        self.groups, self.family = groups, family
-        self.total = float(groups.counts.sum())
-
-    @property
-    def k(self) -> int:
-        """Number of groups."""
-        return self.groups.k
-
-    @property
-    def covariance(self) -> Floats:
-        """The covariance that all groups share: (d, d), or its diagonal."""
-        g, family = self.groups, self.family
-        pooled = family.kind.covariances(g.inside.sum(axis=0)[None] / self.total, g.means.shape[1])
-        return np.asarray(family.raised(pooled)[0])
-
-    @property
-    def cost(self) -> float:
-        """Minus the classification log-likelihood of all rows, up to a constant."""
-        n, known = self.groups.counts, self.family.known
-        precisions, log_dets = precisions_of(self.metric[None])
-        level = log_dets[0] if known is None else np.sum(precisions[0] * self.covariance)
-        return float(0.5 * self.total * level - n @ np.log(n / self.total))
-
-    @property
-    def metric(self) -> Floats:
-        """The covariance in whose metric groups are far apart or near."""
-        known, own = self.family.known, self.covariance
-        return own if known is None else np.asarray(np.broadcast_to(known, own.shape))
-
-    def merge(self) -> None:
-        """Merge the pair that costs least."""
-        g, total = self.groups, self.total
-        root = inverse_root(self.metric)
-        z = g.means @ root if root.ndim == 2 else g.means * root
-        squares = np.sum(z**2, axis=1)
-        together = g.counts[:, None] + g.counts
-        rise = np.maximum(squares[:, None] + squares - 2 * z @ z.T, 0.0)
-        rise *= g.counts[:, None] * g.counts / together
-        if self.family.known is None:
-            folds = z.shape[1] if self.family.kind.shape == "spherical" else 1
-            rise = total * folds * np.log1p(rise / (total * folds))
-        own = g.counts * np.log(g.counts / total)
-        costs = 0.5 * rise - together * np.log(together / total) + own[:, None] + own
-        np.fill_diagonal(costs, np.inf)
-        a, b = sorted(divmod(int(np.argmin(costs)), len(own)))
-        self.groups = g.joined(a, b, self.family.kind)
-
-    def state(self) -> Gaussians:
-        """Return the mixture of the groups."""
-        g, shared = self.groups, self.metric
-        covariances = np.repeat(shared[None], len(g.counts), axis=0)
-        return Gaussians(g.counts / self.total, g.means.copy(), covariances)
-
-
 def n_micro(kind: CovarianceType, sample: Rows, k: int | None, most: int) -> int:
     """Return the number of micro-components that are merged to k, or at most ``most``."""
     d, wanted = sample.n_features, k or most
@@ -279,10 +93,9 @@ def merged_state(family: GaussianFamily, groups: GroupSums, k: int | None, most:
     classification likelihood, at most ``most``.
     """
     kind, d = family.kind, groups.means.shape[1]
-    how = Agglomeration if family.free else TiedAgglomeration
+    how = FreeAgglomeration if family.free else TiedAgglomeration
     joined = how(groups, family)
-    while joined.k > (k or most):
-        joined.merge()
+    joined.merge_to(k or most)
     if k is not None:
         return joined.state()
     least, best = np.inf, joined.state()
@@ -391,7 +204,7 @@ def starts_of(
             labels = partition_rows(sample, n_micro(family.kind, sample, k, k), seed)
             groups = sum_groups(sample, family.kind, labels)
             yield "merge", merged_state(family, groups, k, k)
-            if not family.free:
+            if not family.free and family.kind.shape != "spherical":  # which has no long axis
                 yield "merge", merged_by_shape(family, groups, k)
         if "k-means++" in which:
             yield "k-means++", scattered_state(sample, family, k, seed)

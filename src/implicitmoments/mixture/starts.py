@@ -88,6 +88,15 @@ class Options:
         enough = int(sample.n / kind.fewest_rows(sample.n_features))
         return self.k or max(1, min(self.most, enough))
 
+    def reducible(self, sample: Rows) -> bool:
+        """Whether the search may be done in the span of the means, of half the columns or less.
+
+        Of round components of one variance, from rows that have a regular covariance.
+        """
+        free = self.given is None and not self.student and self.types == ("tied_spherical",)
+        d = sample.n_features
+        return free and 1 < (self.k or 1) <= d // 2 + 1 and sample.n > d
+
     @property
     def first(self) -> tuple[str, ...]:
         """Starts that compete before moves."""
@@ -169,12 +178,17 @@ def named_starts(
     options: Options,
     rng: np.random.Generator,
 ) -> tuple[list[tuple[str, Gaussians]], Decoded]:
-    """Return starts by name, the moments first, and what was decoded."""
+    """Return starts by name, the moments first, and what was decoded.
+
+    Where the moments resolve all components, merges compete only where moves fail.
+    """
     family, starts, decoded = view.family, list[tuple[str, Gaussians]](), Decoded()
     if "moments" in which and family.kind.name not in ("diag", "full"):
         rows = view.rows(everything)
         state, decoded = decoded_state(rows, sample, family, k, options.order, rng)
         starts += [] if state is None else [("moments", state)]
+        if starts and decoded.clear and options.n_moves:
+            which = tuple(name for name in which if name != "merge")
     return [*starts, *starts_of(sample, family, k, which, rng)], decoded
 
 

@@ -20,7 +20,12 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.description import MeansDescription, SphericalDescription, as_floats
+from implicitmoments.description import (
+    MeansDescription,
+    SphericalDescription,
+    as_floats,
+    column_names,
+)
 from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
@@ -30,7 +35,7 @@ from implicitmoments.mixture.gaussians import (
     log_densities,
     log_joint,
 )
-from implicitmoments.notes import Note
+from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
 from implicitmoments.rows.constants import (
@@ -119,11 +124,6 @@ class MixtureSummary(
         weights, means = as_floats(self.weights_), as_floats(self.means_)[:, self._varying]
         freedom = np.full(len(weights), self._freedom())
         return Gaussians(weights / weights.sum(), means, self._covariances(), freedom)
-
-    @property
-    def _constant_values(self) -> Floats | None:
-        """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
-        return getattr(self, "_constants", None)
 
     @property
     def _varying(self) -> Integers:
@@ -216,7 +216,7 @@ class MixtureSummary(
         function = partial(_evaluate, mixture, asked, density)
         if constants is not None:
             epsilon = precision_of(self.means_)
-            function = partial(_evaluate_varying, function, constants, epsilon, density)
+            function = partial(evaluate_varying, function, constants, epsilon, density)
         return RowFunction(function, width=width)
 
     def _evidence(self) -> list[Fact]:
@@ -254,8 +254,8 @@ class MixtureSummary(
         covariances, constants = None, self._constant_values
         if self._type.shape != "spherical":
             covariances = restore_matrices(mixture.expanded().covariances, constants)
-        means = as_floats(self.means_)
-        return Means(mixture.weights, means, variances, np.asarray(labels), covariances)
+        found = (mixture.weights, as_floats(self.means_), variances, np.asarray(labels))
+        return Means(*found, covariances, self._freedom())
 
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])
@@ -276,7 +276,7 @@ def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     return xp.log(xp.max(_shares(x, mixture), axis=1))
 
 
-def _evaluate_varying(
+def evaluate_varying(
     function: Callable[[Array], Array], constants: Floats, epsilon: float, density: bool, x: Array
 ) -> Array:
     """Evaluate a function of the columns that vary; a row off the constants has density 0.
@@ -328,3 +328,11 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
         return []
     ratio = weakest / floor if floor > 0 else math.inf
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
+
+
+def constant_notes(model: Any, constants: Floats | None) -> Notes:
+    """Return a note on columns of a model that its fit left out, if there are any."""
+    if constants is None:
+        return Notes()
+    columns = [column_names(model)[j] for j in np.flatnonzero(~np.isnan(constants))]
+    return Notes([Note("columns_left_out", {"columns": columns})])

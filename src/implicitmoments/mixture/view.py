@@ -13,6 +13,7 @@ from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers, draw_numbers
+from implicitmoments.rows.fold import DEFAULT_BUDGET, blocks
 from implicitmoments.search import Fitted
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
@@ -101,8 +102,8 @@ def make_view(
     """
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
     center = counts @ x / counts.sum()
-    variances = counts @ (x - center) ** 2 / counts.sum()
-    flat = variances <= (FLAT * np.abs(x).max(axis=0)) ** 2
+    variances = sum_squares(x, counts, center) / counts.sum()
+    flat = variances <= (FLAT * np.maximum(x.max(axis=0), -x.min(axis=0))) ** 2
     if kind.shape == "spherical":
         variances = np.full(len(center), variances.mean())
         flat = np.full(len(center), flat.all())
@@ -120,6 +121,19 @@ def make_view(
         relative = np.full(len(center), relative.mean())
     least = np.maximum(np.maximum(least, ridge * relative), LEAST)
     return View(center, scale, GaussianFamily(kind, least))
+
+
+def sum_squares(x: Floats, counts: Floats, center: Floats) -> Floats:
+    """Return the weighted sums of squared deviations of columns (n, d) from a centre, (d,).
+
+    By blocks: an array of the size of x is not formed.
+    """
+    found = np.zeros(x.shape[1])
+    for rows in blocks(range(len(x)), DEFAULT_BUDGET.rows_per_block(x.shape[1], x)):
+        apart = x[rows.start : rows.stop] - center
+        apart *= apart
+        found += counts[rows.start : rows.stop] @ apart
+    return found
 
 
 def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:

@@ -344,7 +344,15 @@ def average(
     grouped = partial(replace(view, progress=None).measure_groups, orders, measure)
     used = range(view.n_rows if view.order is None else view.order.n)
     names = [str(group) for group in range(view.n_groups)]
-    sums = rows.fold_numbered(grouped, used, width=width, what=what, seed=view.seed, keyed=True)
+    sums = rows.fold_numbered(
+        grouped,
+        used,
+        width=width,
+        parts=2 * view.n_groups,  # by the sign of the weight, too
+        what=what,
+        seed=view.seed,
+        keyed=True,
+    )
     counts = tuple(float(sums.pop(group, 0.0)) for group in names)
     by_group: list[Sums] = [{} for _ in names]
     for name, total in sums.items():

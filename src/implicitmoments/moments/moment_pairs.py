@@ -33,7 +33,7 @@ PAIRS = ((0, 1), (0, 2), (1, 2))  # axes paired by l12, l13 and l23
 CUBE_BLOCK = 8  # columns of a cube sum that share one copy of the columns after them
 N_STARTS = 3  # random orthogonal starts, whose agreement is reported as `spread`
 TOLERANCE = 1e-8  # change of an entry: far below sampling errors
-MAX_ITERATIONS = 200  # a safeguard: about 12 are needed
+MAX_ITERATIONS = 50  # about 12 are needed; more only where noise exceeds the components
 
 
 def three_way_terms(a: int, b: int, c: int) -> list[tuple[float, Orders, Orders]]:

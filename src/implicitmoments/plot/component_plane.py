@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t
 
 from implicitmoments.arrays import Floats
 from implicitmoments.description import counted
@@ -36,7 +36,8 @@ def components(
     """Draw rows and components in two dimensions.
 
     - Means: rows on the two leading principal directions of the means, coloured by component, and
-      a circle or ellipse of one standard deviation around each mean.
+      a circle or ellipse of one standard deviation around each mean; of t distributions it is one
+      scale, as for lines.
     - Lines: y against the leading principal direction of the coefficients, less what the other
       directions of each row's line explain, with a band of one standard deviation.
     - Directions of activations: rows on their two leading directions, coloured by y.
@@ -101,7 +102,7 @@ def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
         _number(ax, marks, view.weights)
         ax.set_aspect("equal", adjustable="datalim")
         shape = "circles" if view.covariances is None else "ellipses"
-        note += f"; {shape}: one standard deviation"
+        note += f"; {shape}: {_width(view.freedom)}"
     _name_axes(ax, rows, plane, "principal direction of the means", second="density")
     canvas.finish(ax, counted(len(view.means), noun), note)
 
@@ -127,9 +128,13 @@ def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None
     ax.set_xlabel(_axis_name(u, rows.names, "leading direction of the coefficients"))
     less = "" if len(u) == 1 else ", less the contribution of other directions"
     ax.set_ylabel(canvas.plain_text(rows.target) + less)
-    canvas.finish(
-        ax, counted(len(coef), noun), f"{count_note(rows)}; bands: one standard deviation"
-    )
+    note = f"{count_note(rows)}; bands: {_width(view.freedom)}"
+    canvas.finish(ax, counted(len(coef), noun), note)
+
+
+def _width(freedom: float) -> str:
+    """Return what a circle, an ellipse or a band shows of the noise."""
+    return "one standard deviation" if np.isinf(freedom) else "one scale of the t distribution"
 
 
 def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> None:
@@ -238,9 +243,10 @@ def _draw_histogram(view: Means, ax: Axes, x: Floats) -> None:
         label=[f"component {i}" for i in range(k)],
     )
     at = np.linspace(x.min(), x.max(), 400)
-    density = (view.weights * norm.pdf(at[:, None], view.means[:, 0], deviations)).sum(axis=1)
+    law = t(view.freedom, view.means[:, 0], deviations)  # Gaussian if it is infinite
+    density = (view.weights * law.pdf(at[:, None])).sum(axis=1)
     ax.plot(at, density, color=canvas.ink(), lw=1.5, label="the model")
-    heights = view.weights * norm.pdf(0.0, 0.0, deviations)
+    heights = view.weights * law.pdf(view.means[:, 0])
     _number(ax, np.column_stack([view.means[:, 0], heights]), view.weights)
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.moments.components import component_stats
-from implicitmoments.notes import InputError, Note
-from implicitmoments.regression.fit import FittedLines, Unexplained
-from implicitmoments.regression.lines import Lines, Model, Standard
-from implicitmoments.rows import Rows, Whitening
+from implicitmoments.notes import Note
+from implicitmoments.regression.fit import FittedLines
+from implicitmoments.regression.lines import Lines, Standard
+from implicitmoments.regression.unexplained import Unexplained
+from implicitmoments.rows import Rows
 from implicitmoments.rows.second_moments import find_deviations
 from implicitmoments.search import ENOUGH, merge_note
 from implicitmoments.search.tails import Rival, tails_note
@@ -24,7 +25,6 @@ EXACT = 1e-6  # of the scale of y: smaller residuals are rounding, and so are th
 def data_notes(
     rows: Rows,
     standard: Standard,
-    model: Model,
     k: int | None,
     names: Sequence[str] | None,
 ) -> list[Note]:
@@ -32,21 +32,12 @@ def data_notes(
     notes = standard.whitening.column_notes(names)
     if standard.constant:
         notes.append(Note("constant_labels"))
-    if k != 1:  # one line is least squares, which assumes nothing of x
-        # without intercepts points were standardised about 0, not about their mean
-        whitening = standard.whitening if model.intercept else _about_mean(rows)
-        deviations = None if whitening is None else find_deviations(rows, whitening, names)
+    if k != 1 and standard.inputs.n_features:
+        # one line is least squares, which assumes nothing of x
+        deviations = find_deviations(rows, standard.inputs, names)
         if deviations is not None:
             notes.append(Note("inputs_not_gaussian", deviations))
     return notes
-
-
-def _about_mean(rows: Rows) -> Whitening | None:
-    """Return the whitening of the features, or None if all of them are constant."""
-    try:
-        return Whitening.of(rows, reduce=True)
-    except InputError:
-        return None
 
 
 def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:
@@ -83,8 +74,8 @@ def _number_notes(left: Unexplained) -> list[Note]:
         gain, penalty = left.more.change, left.more.penalty
         values = {"line": left.more.components[0], "gain": gain, "penalty": penalty}
         return [Note("line_looks_double", values)]
-    if left.highest_peak > HIGH * left.noise_maximum:
-        values = {"peak": left.highest_peak, "noise_maximum": left.noise_maximum}
+    if left.peak.height > HIGH * left.peak.bound:
+        values = {"peak": left.peak.height, "noise_maximum": left.peak.bound}
         return [Note("line_missing", values)]
     return []
 
@@ -100,7 +91,7 @@ def bound_notes(fitted: FittedLines, most: int, asked: int) -> list[Note]:
         The largest that the user allowed; rows may be too few for it.
     """
     notes, lines = list[Note](), fitted.lines
-    if 1 < lines.k == most and fitted.bic_by_k:
+    if fitted.bic_by_k and lines.k == most and asked > 1:
         limited = "stopped_at_max_components" if most == asked else "rows_limit_lines"
         notes.append(Note(limited, {"most": most}))
     open_to = {
@@ -124,11 +115,11 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
     less = fitted.left.less
     return {
         "n_varying": standard.n_features,
-        "n_peaks": fit.start.n_peaks,
-        "n_decoded": fit.n_decoded,
-        "n_moves": fit.n_moves,
-        "highest_peak_left": fitted.left.highest_peak,
-        "noise_maximum": fitted.left.noise_maximum,
+        "n_peaks": fit.start.first.n_peaks,
+        "n_decoded": fit.start.n_decoded,
+        "n_moves": fit.found.accepted,
+        "highest_peak_left": fitted.left.peak.height,
+        "noise_maximum": fitted.left.peak.bound,
         "split_gain_by_line": fitted.left.split_gains.tolist(),
         "split_penalty": fitted.left.split_penalty,
         "bic_gain_by_noise": {name: each.gain for name, each in fitted.left.rivals.items()},
@@ -136,5 +127,5 @@ def fit_stats(fitted: FittedLines, standard: Standard) -> dict[str, Any]:
         "searches_apart": fit.apart,
         "bic_by_n_components": {k: score + units for k, score in fitted.bic_by_k.items()},
         "mean_log_likelihood_history": fit.em.history,
-        **component_stats(fit.decoded),
+        **component_stats(fit.start.decoded),
     }

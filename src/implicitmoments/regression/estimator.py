@@ -26,12 +26,12 @@ from implicitmoments.regression.lines import (
     Lines,
     Model,
     Standard,
-    columns_of,
     design,
     responsibilities,
     standardise,
 )
 from implicitmoments.regression.outliers import ROUNDS, find_outliers
+from implicitmoments.regression.products import columns_of
 from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
@@ -179,7 +179,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         for _ in range(ROUNDS if self.drop_outliers and self.noise != "student" else 0):
             coef, intercept, _ = standard.original(fitted.lines)
             lines = np.column_stack([intercept, coef])
-            found = find_outliers(given, lines, fitted.lines.weights, self._near)
+            found = find_outliers(given, lines, fitted.lines.weights, self._near, n_out)
             if found is None:
                 break
             self._near, given, n_out = found[0], given.kept_by(found[0]), n_out + found[1]
@@ -210,13 +210,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
         most = _most_lines(self, rows.kept, standard.n_features + model.intercept, k)
-        notes = data_notes(given, standard, model, k, names)
+        notes = data_notes(given, standard, k, names)
         fitted = fit_lines(
             rows,
             k,
             model,
             most=most,
-            gaussian=not any(note.code == "inputs_not_gaussian" for note in notes),
             seed=seed,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -306,8 +305,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         rng = np.random.default_rng(self._seed(random_state))
         if X is None:
             n = check_whole("n_samples", n_samples, 1)
-            whitening = self._standard.whitening
-            drawn = whitening.mean + rng.normal(size=(n, len(whitening.mean))) @ whitening.root
+            inputs = self._standard.inputs
+            drawn = inputs.mean + rng.normal(size=(n, len(inputs.mean))) @ inputs.root
             X = move_like(drawn, self.coef_)
         else:
             X = RowFunction(lambda x: x).evaluate(self, X)

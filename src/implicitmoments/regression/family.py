@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +15,14 @@ from implicitmoments.regression.lines import (
     LineSums,
     Model,
     apply_factors,
-    as_sum,
-    columns_of,
     expect,
     log_joint,
-    weighted_products,
 )
+from implicitmoments.regression.products import as_sum, columns_of, share_products
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
+from implicitmoments.search.splits import fit_pairs
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 # A line through as many rows as it has coefficients has no noise, and the likelihood no maximum
@@ -133,9 +133,8 @@ class LineFamily:
     def expect(self, rows: Rows, shares: Array, state: Lines) -> LineSums:
         """Return the sums for given responsibilities (n, m), which include the counts."""
         turned, u = namespace_of(shares).matrix_transpose(shares), columns_of(rows.block)
-        size = rows.budget.rows_per_block(3 * rows.n_features, u)
         turned, extra = apply_factors(state, u, turned)
-        return LineSums.of(0.0, rows.total, weighted_products(turned, u, size), extra)
+        return LineSums.of(0.0, rows.total, share_products(rows, turned), extra)
 
     def pool(self, sums: LineSums, state: Lines) -> Floats:
         """Return rows and squared residuals of each line, (k, 2), for a shared variance."""
@@ -166,6 +165,12 @@ class LineFamily:
         if not self.model.shared:
             return np.zeros(len(v))
         return np.asarray(-0.5 * (rest[0] * (LOG_TWO_PI + np.log(v)) + rest[1] / v))
+
+    def fit_pairs(
+        self, parts: Sequence[Rows], alone: Lines, pairs: Lines, rest: Floats, steps: int
+    ) -> tuple[Lines, Floats]:
+        """Run EM of trials of two parts of lines, each line on rows of its own."""
+        return fit_pairs(self, parts, alone, pairs, rest, steps)
 
     def split_starts(self, part: Rows, state: Lines, i: int, rng: np.random.Generator) -> Lines:
         r"""Return two parts for line i, apart in several directions, equal and unequal.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
 from implicitmoments.moments.components import Components
 from implicitmoments.regression.family import LineFamily, least_ratio
 from implicitmoments.regression.initialisation import (
@@ -17,64 +14,52 @@ from implicitmoments.regression.initialisation import (
     WaveRows,
     decode_moments,
     first_lines,
-    noise_maximum,
-    peaks_left,
     search_span,
 )
+from implicitmoments.regression.line_search import (
+    EM_ON_SAMPLE,
+    N_MOVES,
+    Found,
+    check_larger,
+    local_budget,
+    one_line,
+    rows_for,
+    some_of,
+)
 from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.regression.unexplained import (
+    Peak,
+    Unexplained,
+    highest_peak,
+    rows_for_peaks,
+    unexplained,
+)
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
-    LOCAL,
-    SEARCH,
     WHOLE,
-    Alternative,
     Budget,
+    Chosen,
     Fitted,
-    Searched,
     bic,
     choose_k,
-    cross_populations,
     fit_neighbours,
-    grow,
     merge_cheapest,
-    one_less,
-    one_more,
-    rank_moves,
     run_em,
-    search_moves,
 )
-from implicitmoments.search.moves import Ranking
-from implicitmoments.search.tails import Rival, compare_laws, suspicious
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
 ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
+BESIDE = replace(EM_ON_SAMPLE, steps=20)  # EM on all rows of a number beside the best
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
-SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
-LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
-LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
-N_MOVES = 8  # tried on a sample; the first is usually the right one
-# Failures in a row before crossings end: no more than so many products of features, rows x lines
-# x coefficients², so that crossings take a few seconds at most; they are left out below the least.
-# Where there are more rows than a sample, peaks and moves find most lines, and crossings get less.
-PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 4, 2**26, 2**23
-N_GROWTHS = 2  # one in each of the two populations
-EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
 
 
 @dataclass(frozen=True, eq=False)
-class Unexplained:
-    """Measurements of the residuals."""
+class Start:
+    """Lines to start from."""
 
-    highest_peak: float  # of the characteristic function of the residual, in standard errors
-    noise_maximum: float  # its bound where nothing but noise is left
-    split_gains: Floats  # (k,), rise of the log-likelihood of some rows if a line is split
-    split_penalty: float  # the rise above which BIC of those rows prefers the split
-    # one line less, and more of them, if BIC of those rows is lower
-    less: Alternative[Lines] | None
-    more: Alternative[Lines] | None
-    # other laws of the noise, as far as they were compared, and the best if it is clearly better
-    rivals: dict[str, Rival[Lines]]
-    law: str | None
+    first: LineStart
+    n_decoded: int  # vectors decoded from the moments
+    decoded: Components | None  # what was decoded from the moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +67,10 @@ class KLines:
     """A fit of a given number of lines to all rows."""
 
     em: Fitted[Lines]  # of EM on all rows
-    n_moves: int  # moves that raised the likelihood
-    start: LineStart
-    waves: WaveRows  # in which peaks were searched
-    n_decoded: int  # vectors decoded from the moments, to start from
-    decoded: Components | None  # what was decoded from the moments
+    found: Found  # by the last search
+    checked: Found  # on the largest sample
+    start: Start
+    peak: Peak  # of the residual
     apart: float  # nats by which two independent searches differed
 
 
@@ -109,7 +93,6 @@ def fit_lines(
     model: Model,
     *,
     most: int,
-    gaussian: bool,
     seed: int,
     max_iter: int,
     tol: float,
@@ -120,22 +103,21 @@ def fit_lines(
     ----------
     most : int
         The largest number of lines.
-    gaussian : bool
-        Whether the inputs look Gaussian: the characteristic function then has no false peaks.
     max_iter, tol : int and float
         Of EM on all rows.
     """
     q = rows.n_features - 1
     # the floor of the noise is for the rows that are searched, and the same for all k
-    family = LineFamily(model, least_ratio(min(rows.kept, _rows_for(1, q)), q))
+    family = LineFamily(model, least_ratio(min(rows.kept, rows_for(1, q)), q))
     about = k or min(most, USUAL_LINES)
-    many = _some(rows, max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
-    data = _Data(family, rows, many, gaussian, seed, replace(WHOLE, steps=max_iter, tol=tol))
+    many = some_of(rows, max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
+    data = _Data(family, rows, many, seed, replace(WHOLE, steps=max_iter, tol=tol))
     fits = _choose(data, most) if k is None else {k: _fit_k(data, k)}
     scores = {number: data.bic(fit) for number, fit in sorted(fits.items())}
     best = fits[min(scores, key=scores.__getitem__)]
-    lines = best.em.state.keep(np.argsort(-best.em.state.weights, kind="stable"))
-    left = _unexplained(family, many, best.waves, lines, np.random.default_rng(seed))
+    order = np.argsort(-best.em.state.weights, kind="stable")
+    lines = best.em.state.keep(order)
+    left = unexplained(best.found, best.checked, best.em.state, many, best.peak, order)
     at_floor = family.at_floor(lines).tolist()
     if k is not None:
         return FittedLines(lines, best, left, at_floor)
@@ -150,7 +132,6 @@ class _Data:
     family: LineFamily
     rows: Rows  # all of them
     many: Rows  # held in memory; all where they are few enough
-    gaussian: bool
     seed: int
     budget: Budget  # of EM on all rows
 
@@ -161,166 +142,106 @@ class _Data:
 
 
 def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
-    """Fit k lines; ``others`` compete with the usual starts."""
+    """Fit k lines; ``others`` compete with the usual start."""
     family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
-    waves = WaveRows.of(many, search_span(many, k))
-    # Starts compete: peaks and decoded moments, and lines grown and crossed.
-    vectors, decoded = decode_moments(many, k, data.seed)
-    start = first_lines(waves, k, family.model, rng, vectors)
-    clear = data.gaussian and start.n_peaks == k
-    grown, apart = _compete(family, many, start.lines, rng, clear=clear)
-    # Moves on a sample, which the likelihood judges.
-    searched = _search(family, data.rows, [start.lines, *others, *grown], rng)
+    q, apart, peak = many.n_features - 1, 0.0, None
+    some, rough = some_of(many, rows_for(k, q)), some_of(many, rows_for_peaks(k, q))
+    start = _start(family.model, rough, k, data.seed)
+    whole = some.n == many.kept
+    first = [start.first.lines] if whole else [start.first.lines, *others]
+    found = Found.best_of(family, some, first, rng)
+    if not whole and found.settled:
+        peak = highest_peak(family.model, rough, found.state, rng)
+    if k > 1 and (peak is None or peak.unexplained):
+        found, apart = found.cross(whole=whole)
+        if whole and others:  # after what a fit without them finds
+            found = Found.best_of(family, some, [found.state, *others], rng)
+        # with few rows lines may be wrong and seem settled
+        found, peak = found.move() if whole or not found.settled else found, None
+    found, checked = check_larger(data.rows, found)
+    if peak is None or found.accepted:
+        peak = highest_peak(family.model, rough, checked.state, rng)
     # EM on all rows.
-    em = run_em(family, data.rows, searched.state, data.budget)
-    return KLines(em, searched.accepted, start, waves, len(vectors), decoded, apart)
+    em = run_em(family, data.rows, checked.state, data.budget)
+    return KLines(em, found, checked, start, peak, apart)
+
+
+def _start(model: Model, rows: Rows, k: int, seed: int) -> Start:
+    """Start at peaks of the characteristic function, and at decoded moments."""
+    vectors, decoded = decode_moments(rows, k, seed)
+    waves = WaveRows.of(rows, search_span(rows, k))
+    first = first_lines(waves, k, model, np.random.default_rng(seed), vectors)
+    return Start(first, len(vectors), decoded)
 
 
 def _choose(data: _Data, most: int) -> dict[int, KLines]:
     """Return fits of several numbers of lines, the best of them by BIC and its neighbours.
 
-    Lines are grown from one on a sample, which shows about how many there are. That number, the
-    smallest ones and the neighbours of the best are then fitted as if they were asked for.
+    Lines are grown from one on a sample, which shows about how many there are. Where rows are few,
+    that number, the smallest ones and the neighbours of the best are then fitted as if they were
+    asked for. Else only the best is, and its neighbours are it with a line split, or two merged.
     """
-    some, rng = _some(data.many, SEARCH.rows), np.random.default_rng(data.seed)
-    one = _one_line(data.family, some)
-    grown = choose_k(data.family, some, one, most, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
+    q, rng = data.many.n_features - 1, np.random.default_rng(data.seed)
+    some = some_of(data.many, rows_for(1, q))
+    one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
+    grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
     held = replace(data, rows=data.many)
-
-    def fit(k: int) -> KLines:
-        return _fit_k(held, k, [grown.states[k]] if k in grown.states else [])
-
-    def fit_all(k: int) -> KLines:
-        found = fits[k] if k in fits else fit(k)
-        return replace(found, em=run_em(data.family, data.rows, found.em.state, data.budget))
-
-    fits = fit_neighbours(fit, held.bic, {*ALWAYS, grown.searched.state.k}, most)
-    best = min(fits, key=lambda k: held.bic(fits[k]))
-    if best + 1 in fits:  # which found other lines, perhaps better ones
-        less = merge_cheapest(data.family, held.rows, fits[best + 1].em.state)
-        em = run_em(data.family, held.rows, less, data.budget)
-        if em.level > fits[best].em.level:
-            fits[best] = replace(fits[best], em=em)
+    if data.many.kept < 2 * rows_for(grown.searched.state.k, q):
+        fits = _fit_each(held, grown, most, rng)
+    else:
+        fits = _fit_around(held, grown.searched.state, most)
     if held.rows.kept == data.rows.kept:
         return fits
-    return fit_neighbours(fit_all, data.bic, {best}, most)
+    best = min(fits, key=lambda k: held.bic(fits[k]))
+    return {
+        k: replace(fits[k], em=run_em(data.family, data.rows, fits[k].em.state, data.budget))
+        for k in {best - 1, best, best + 1} & set(fits)
+    }
 
 
-def _compete(
-    family: LineFamily, rows: Rows, start: Lines, rng: np.random.Generator, *, clear: bool
-) -> tuple[list[Lines], float]:
-    """Return lines that compete with a start, and the nats by which two searches differed.
+def _fit_each(
+    data: _Data, grown: Chosen[Lines], most: int, rng: np.random.Generator
+) -> dict[int, KLines]:
+    """Fit the number that was grown, the smallest ones, and the neighbours of the best."""
 
-    Lines are grown from one by splits, and crossed with lines through few rows each. With discrete
-    inputs lines may exchange labels between the values of a column, and with few rows they may
-    hold rows of many others: no split of one line repairs that.
+    def fit(k: int) -> KLines:
+        return _fit_k(data, k, [grown.states[k]] if k in grown.states else [])
 
-    Parameters
-    ----------
-    clear : bool
-        The start is known to be good: only where rows are few do others compete with it.
-    """
-    k, q = start.coef.shape
-    some = _some(rows, _rows_for(k, q))
-    if k == 1 or (clear and some.n < rows.kept):
-        return [], 0.0
-    products = CROSSED_PRODUCTS if some.n == rows.kept else CROSSED_ON_SAMPLE
-    patience = min(PATIENCE, products // (some.n * k * q * q))
-    few = patience >= LEAST_PATIENCE
-    one, times = _one_line(family, some), N_GROWTHS if few else 1
-    grown = [grow(family, some, one, k, rng, local=_local(some)).state for _ in range(times)]
-    if not few:
-        return grown, 0.0
-    crossed = cross_populations(
-        family, some, [*grown, start], lambda: family.random_lines(some, start, rng), patience, rng
-    )
-    return [crossed.state], crossed.apart if some.n == rows.kept else 0.0
+    fits = fit_neighbours(fit, data.bic, {*ALWAYS, grown.searched.state.k}, most)
+    best = min(fits, key=lambda k: data.bic(fits[k]))
+    if best + 1 in fits:  # which found other lines, perhaps better ones
+        less = merge_cheapest(data.family, data.rows, fits[best + 1].em.state)
+        em = run_em(data.family, data.rows, less, data.budget)
+        if em.level > fits[best].em.level:
+            found = Found.best_of(data.family, fits[best].found.rows, [em.state], rng)
+            fits[best] = replace(fits[best], em=em, found=found, checked=found)
+    return fits
 
 
-def _search(
-    family: LineFamily, rows: Rows, starts: list[Lines], rng: np.random.Generator
-) -> Searched[Lines]:
-    """Improve the best start by moves on a sample; again on a larger one for light lines."""
-    k, q, accepted, n_before = starts[0].k, rows.n_features - 1, 0, 0
-    n = _rows_for(k, q)
+def _fit_around(data: _Data, state: Lines, most: int) -> dict[int, KLines]:
+    """Fit as many lines as a state has, and more or fewer while BIC falls."""
+    fits = dict[int, KLines]()
     while True:
-        some = _some(rows, n)
-        found = [run_em(family, some, start, EM_ON_SAMPLE) for start in starts]
-        best = max(found, key=lambda each: each.level).state
-        searched = search_moves(family, some, best, N_MOVES, rng, EM_ON_SAMPLE, _local(some))
-        lines, accepted = searched.state, accepted + searched.accepted
-        needed = _rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
-        if float(lines.weights @ lines.variances) > LOUD:
-            needed *= IN_NOISE
-        if needed < 2 * n or some.n in (n_before, rows.kept):
-            return replace(searched, accepted=accepted)
-        starts, n, n_before = [lines], needed, some.n
+        k = state.k
+        fits[k] = best = _fit_k(data, k, [state])
+        more = best.found.more
+        if more is not None and k < more.state.k <= most and more.state.k not in fits:
+            state = more.state
+            continue
+        beside = dict[int, KLines]()
+        if k < most and k + 1 not in fits:
+            larger = best.found.ranking.apply(best.found.state, np.zeros(1, dtype=np.int64))
+            beside[k + 1] = _refit(data, best, larger)
+        if k > 1 and k - 1 not in fits and best.found.merges is not None:
+            beside[k - 1] = _refit(data, best, best.found.merges.apply(best.found.state))
+        better = [each for each in beside.values() if data.bic(each) < data.bic(best)]
+        fits |= beside
+        if not better:
+            return fits
+        state = min(better, key=data.bic).em.state
 
 
-def _unexplained(
-    family: LineFamily,
-    rows: Rows,
-    waves: WaveRows,
-    lines: Lines,
-    rng: np.random.Generator,
-) -> Unexplained:
-    """Measure the residuals: remaining peaks, and predicted gains of splits."""
-    peaks = peaks_left(waves, lines, family.model, rng)
-    some = _some(rows, lines.k * _local(rows).rows)
-    ranking = rank_moves(family, some, lines, rng, replace(LOCAL, rows=some.n))
-    gains, splits = np.zeros(lines.k), ranking.origins >= 0
-    gains[ranking.origins[splits]] = ranking.gains[splits]
-    level = ranking.shares.log_likelihood / some.total
-    larger = lines.split(0, lines.take(np.array([0, 0])))
-    extra = family.n_parameters(larger) - family.n_parameters(lines)
-    return Unexplained(
-        float(peaks.z[0]) if len(peaks.z) else 0.0,
-        noise_maximum(waves.n_searched),
-        gains,
-        0.5 * extra * math.log(some.total),
-        one_less(family, lines, ranking.merges, [(some, level)]),
-        one_more(family, lines, ranking, some, level),
-        *_rivals(family, rows, lines, ranking),
-    )
-
-
-def _rivals(
-    family: LineFamily, rows: Rows, lines: Lines, ranking: Ranking[Lines]
-) -> tuple[dict[str, Rival[Lines]], str | None]:
-    """Compare Gaussian noise with heavier tails; if clear, with other ways to explain them.
-
-    Returns the fits of other laws, and the best of them unless a further line is better.
-    """
-    model, some = family.model, _some(rows, SAMPLE_ROWS)
-    if model.student or not suspicious(family, some, lines, 1, ranking):
-        return {}, None
-    compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
-    rivals = {"student": compare(replace(family, model=replace(model, student=True)))}
-    if not rivals["student"].clear:
-        return rivals, None
-    if model.shared and lines.k > 1:
-        rivals["separate"] = compare(replace(family, model=replace(model, shared=False)))
-    best = max(rivals, key=lambda name: rivals[name].gain)
-    more = one_more(family, lines, ranking, some, family.e_step(some, lines).level)
-    return rivals, best if more is None or more.gain < rivals[best].gain else None
-
-
-def _some(rows: Rows, n: int) -> Rows:
-    """Return n random rows, held in memory; all of them if they are fewer than 2 n."""
-    return rows.sample(n if rows.kept >= 2 * n else rows.n)
-
-
-def _one_line(family: LineFamily, rows: Rows) -> Lines:
-    """Return a line where EM of one component starts; its first step is least squares."""
-    q = rows.n_features - 1
-    return Lines(np.ones(1), np.zeros((1, q)), np.ones(1), family.model.freedom(1))
-
-
-def _rows_for(k: float, q: int) -> int:
-    """Return the size of a sample for k lines with q coefficients."""
-    return max(SAMPLE_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
-
-
-def _local(rows: Rows) -> Budget:
-    """Return the budget of a split: enough rows for the coefficients of one line."""
-    return replace(LOCAL, rows=max(600, 30 * (rows.n_features - 1)))
+def _refit(data: _Data, fit: KLines, state: Lines) -> KLines:
+    """Return a fit with other lines."""
+    state = run_em(data.family, fit.found.rows, state, EM_ON_SAMPLE).state
+    return replace(fit, em=run_em(data.family, data.rows, state, BESIDE))

@@ -25,14 +25,8 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.regression.lines import (
-    LOG_TWO_PI,
-    Lines,
-    Model,
-    as_sum,
-    columns_of,
-    log_joint,
-)
+from implicitmoments.regression.lines import LOG_TWO_PI, Lines, Model, log_joint
+from implicitmoments.regression.products import as_sum, columns_of
 from implicitmoments.rows import DEFAULT_BUDGET, Block, Rows, Sums, blocks, fold_blocks
 from implicitmoments.search.noise import draw_scales
 

@@ -12,11 +12,19 @@ from implicitmoments.arrays import (
     Floats,
     map_into,
     move_like,
-    multiply_into,
     namespace_of,
-    to_numpy,
 )
 from implicitmoments.notes import InputError
+from implicitmoments.regression.products import (
+    FEWEST_FOR_PRODUCTS,
+    WIDEST_PRODUCTS,
+    as_sum,
+    columns_of,
+    lift_design,
+    pair_columns,
+    unfold,
+    weighted_products,
+)
 from implicitmoments.rows import (
     Block,
     Census,
@@ -25,7 +33,6 @@ from implicitmoments.rows import (
     SecondMoments,
     Sums,
     Whitening,
-    blocks,
     mean_and_covariance,
 )
 from implicitmoments.search import Expectations, State
@@ -139,19 +146,7 @@ def design(block: Block) -> Block:
     return {"x": xp.matrix_transpose(columns), "counts": ones if counts is None else counts}
 
 
-def columns_of(block: Block) -> Array:
-    """Return the rows of a design as columns, (q + 1, n): (1, x), and y below them."""
-    return namespace_of(block["x"]).matrix_transpose(block["x"])
-
-
-def as_sum(value: Array) -> Floats:
-    """Return a sum over the rows of a block as it is added to others: NumPy, double precision."""
-    return np.asarray(to_numpy(value), dtype=np.float64)
-
-
 LOG_TWO_PI = math.log(2 * math.pi)  # of the normal density
-FEWEST_FOR_PRODUCTS, WIDEST_PRODUCTS = 12, 40  # components and columns; measured
-NARROW = 64  # columns below which a full product is faster than a symmetric one
 
 
 def log_joint(lines: Lines, u: Array) -> Array:
@@ -213,15 +208,14 @@ def responsibilities(lines: Lines, u: Array) -> tuple[Array, Array]:
 
 def expect(rows: Rows, lines: Lines) -> LineSums:
     """Return the sums of one pass over the rows of a design: the E-step."""
-    side = rows.n_features
-    fast = lines.k >= FEWEST_FOR_PRODUCTS and side <= WIDEST_PRODUCTS
-    width = 4 * lines.k + (side * (side + 1) // 2 if fast else 2 * side)
-    sums = rows.fold(_Expect(lines, fast), width=width + side, what="EM")
+    side, lifted = rows.n_features, lift_design(rows)
+    fast = lifted is None and lines.k >= FEWEST_FOR_PRODUCTS and side <= WIDEST_PRODUCTS
+    width = 4 * lines.k + (side * (side + 1) // 2 + side if fast else 3 * side)
+    measure = _Expect(lines, fast, lifted is not None)
+    sums = (lifted or rows).fold(measure, width=width, what="EM")
     products = sums["products"]
-    if fast:
-        half, products = products, np.zeros((lines.k, side, side))
-        i, j = np.triu_indices(side)
-        products[:, i, j] = products[:, j, i] = half
+    if fast or lifted is not None:
+        products = unfold(products, side)
     extra = None if lines.gaussian else sums
     return LineSums.of(float(sums["log_likelihood"]), float(sums["mass"]), products, extra)
 
@@ -232,16 +226,20 @@ class _Expect:
 
     lines: Lines
     fast: bool
+    lifted: bool  # blocks hold the products of features
 
     def __call__(self, block: Block) -> Sums:
         u, counts = columns_of(block), block["counts"]
+        pairs, u = u, u[: self.lines.coef.shape[1] + 1, :]
         shares, logs = responsibilities(self.lines, u)
         sums = _likelihood(counts, logs)
         shares *= counts
         shares, extra = apply_factors(self.lines, u, shares)
         sums |= extra or {}
-        if self.fast:
-            pairs = namespace_of(shares).matrix_transpose(_pairs(u))
+        if self.fast or self.lifted:
+            pairs = namespace_of(shares).matrix_transpose(
+                pairs if self.lifted else pair_columns(u)
+            )
             return {**sums, "products": as_sum(shares @ pairs)}
         return {**sums, "products": weighted_products(shares, u)}
 
@@ -251,37 +249,6 @@ def _likelihood(counts: Array, logs: Array) -> Sums:
     xp = namespace_of(logs)
     counts, logs = (xp.astype(a, xp.float64, copy=False) for a in (counts, logs))
     return {"log_likelihood": as_sum(counts @ logs), "mass": as_sum(xp.sum(counts))}
-
-
-def weighted_products(shares: Array, u: Array, rows_per_block: int | None = None) -> Floats:
-    """Return sums of share times u uᵀ, (k, q + 1, q + 1), for shares (k, n) and u (q + 1, n)."""
-    xp, n = namespace_of(u), int(u.shape[1])
-    narrow, total = u.shape[0] < NARROW, np.zeros(())
-    for rows in blocks(range(n), rows_per_block or max(n, 1)):
-        part = slice(rows.start, rows.stop)
-        some = u[:, part]
-        weighted = xp.empty_like(some)
-        factors = shares[:, part] if narrow else xp.sqrt(shares[:, part])
-        right = xp.matrix_transpose(some if narrow else weighted)
-        products = []
-        for i in range(int(shares.shape[0])):
-            multiply_into(weighted, some, factors[i, :])
-            products.append(weighted @ right)
-        total = total + as_sum(xp.stack(products))
-    return total
-
-
-def _pairs(u: Array) -> Array:
-    """Return the products of columns on and above the diagonal, one per row."""
-    side, n = u.shape
-    xp = namespace_of(u)
-    pairs = xp.empty((side * (side + 1) // 2, n), dtype=u.dtype, device=u.device)
-    start = 0
-    for a in range(side):
-        stop = start + side - a
-        multiply_into(pairs[start:stop, :], u[a, :], u[a:, :])
-        start = stop
-    return pairs
 
 
 ROUNDING = 1e-13  # of labels: those that differ by less are constant
@@ -302,6 +269,9 @@ class Standard:
         Labels do not vary; their scale is 1.
     mass : float
         Rows, with their multiplicity.
+    about_mean : Whitening or None
+        Of the points about their mean, where ``whitening`` is about 0; models of files of before
+        have none.
     """
 
     whitening: Whitening
@@ -309,6 +279,12 @@ class Standard:
     scale: float
     constant: bool
     mass: float
+    about_mean: Whitening | None = None
+
+    @property
+    def inputs(self) -> Whitening:
+        """Mean and covariance of the points."""
+        return self.about_mean or self.whitening
 
     @property
     def n_features(self) -> int:
@@ -347,10 +323,11 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
     Standard, Rows
         The map, and the design: rows (1, x, y) in standard coordinates.
     """
-    found = mean_and_covariance(rows, labelled=True)
+    found, about_mean = mean_and_covariance(rows, labelled=True), None
     if not intercept:
+        about_mean = _about_mean(found.points)
         found = replace(found, mean=np.zeros(len(found.mean)), covariance=found.second_moment)
-    points = SecondMoments(found.n, found.total, found.mean[:-1], found.covariance[:-1, :-1])
+    points = found.points
     if not intercept and not points.covariance.any():
         raise InputError(
             "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
@@ -361,7 +338,17 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
     whitening = Whitening.from_moments(points, reduce=True)
     counted = replace(rows, known=Census(found.n, found.total))
     mapped = counted.mapped(whitening.mean, whitening.inverse_root, LabelMap(center, scale))
-    return Standard(whitening, center, scale, constant, found.total), design_rows(mapped)
+    standard = Standard(whitening, center, scale, constant, found.total, about_mean)
+    return standard, design_rows(mapped)
+
+
+def _about_mean(points: SecondMoments) -> Whitening:
+    """Return the whitening of points, which has no coordinates if none vary."""
+    try:
+        return Whitening.from_moments(points, reduce=True)
+    except InputError:
+        d = len(points.mean)
+        return Whitening(points.mean, np.zeros((d, d)), np.zeros((d, 0)))
 
 
 def design_rows(rows: Rows) -> Rows:

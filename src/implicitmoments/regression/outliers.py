@@ -9,9 +9,9 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows
+from implicitmoments.rows.far_rows import FEWEST
 from implicitmoments.rows.outliers import (
     EXTREME,
-    FEWEST,
     Near,
     count_far,
     far_limit,
@@ -62,7 +62,7 @@ def _distances(coef: Floats, x: Array, y: Array) -> Array:
 
 
 def find_outliers(
-    rows: Rows, coef: Floats, weights: Floats, before: NearLines | None
+    rows: Rows, coef: Floats, weights: Floats, before: NearLines | None, n_before: int = 0
 ) -> tuple[NearLines, int] | None:
     """Return the rule that leaves out labels far from all lines, and how many; None for none.
 
@@ -79,6 +79,9 @@ def find_outliers(
     weights : array of shape (k,)
     before : NearLines or None
         The rule by which they were.
+    n_before : int
+        How many they were. None are found where all together would be more than a fifth of the
+        rows: scores then count all rows, whether they are outliers or not.
     """
     # as many as a line has parameters, and a far group rows; weights are those of EM, not whole
     enough = weights * rows.total > max(FEWEST, coef.shape[1] + 1) - 0.5
@@ -98,6 +101,6 @@ def find_outliers(
     )
     found = rows.as_given().fold(partial(count_far, rule), width=4, what="outliers")
     n_out = int(found.get("out", 0))
-    if n_out == 0 or limit == 0 or not few_enough(n_out, rows.kept):
+    if n_out == 0 or limit == 0 or not few_enough(n_before + n_out, n_before + rows.kept):
         return None
     return rule, n_out

@@ -14,7 +14,8 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.regression.lines import Lines, Model, columns_of, responsibilities
+from implicitmoments.regression.lines import Lines, Model, responsibilities
+from implicitmoments.regression.products import columns_of
 from implicitmoments.rows import Block, Rows
 from implicitmoments.search import ComponentScores, parameter_covariance, weight_errors
 from implicitmoments.search.noise import Derivatives, is_estimated

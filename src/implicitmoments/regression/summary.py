@@ -99,7 +99,8 @@ class RegressionMixtureSummary(RegressionMixtureDescription, FittedEstimator):
     def _component_view(self, rows: RowSample) -> LinePicture:
         parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
         weights, coef, intercept, noise = map(as_floats, parts)
-        return LinePicture(weights, coef, intercept, noise, self._likeliest(rows, rows.y))
+        labels = self._likeliest(rows, rows.y)
+        return LinePicture(weights, coef, intercept, noise, labels, self.degrees_of_freedom_)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         model: Any = self

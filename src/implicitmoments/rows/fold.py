@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_double,
     device_memory,
     key_shares,
     lift_rows,
@@ -26,8 +27,10 @@ from implicitmoments.arrays import (
     on_host,
     quadratic_rows,
     row_keys,
+    to_numpy,
 )
 from implicitmoments.notes import InputError
+from implicitmoments.rows.draws import Integers
 
 Block: TypeAlias = Mapping[str, Array]
 Sums: TypeAlias = dict[str, Any]
@@ -222,18 +225,21 @@ class MemoryBudget:
     # that even the widest blocks have.
     GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
 
-    def rows_per_block(self, width: int, like: Array) -> int:
+    def rows_per_block(self, width: int, like: Array, parts: int = 1) -> int:
         """Return the rows per block when ``width`` numbers are computed per row.
 
         Parameters
         ----------
+        width : int
         like : array
             Of the library and on the device of the rows.
+        parts : int
+            Parts into which the rows of a block are divided, with a matrix product for each.
         """
         width = max(1, width)
         if not on_host(like):
             return max(self.GOOD_ROWS, min(self.device, device_memory(like) // 64) // width)
-        enough = min(self.GOOD_ROWS, self.block // width)
+        enough = min(parts * self.GOOD_ROWS, self.block // width)
         return min(max(self.cache // width, enough, self.FEWEST_ROWS), self.MOST_ROWS)
 
 
@@ -279,6 +285,13 @@ def shares_of(block: Block, n_shares: int) -> Array:
     """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
     keys = block["key"] if "key" in block else row_keys(block["x"])
     return key_shares(keys, n_shares)
+
+
+def order_by_keys(x: Array) -> tuple[Integers, bool]:
+    """Return the order of rows (n, d) by a hash of each, and whether some have the same one."""
+    keys = to_numpy(row_keys(as_double(x)))
+    order = np.argsort(keys, kind="stable")
+    return order, bool(np.any(keys[order[1:]] == keys[order[:-1]]))
 
 
 def join_labels(block: Block) -> Array:

@@ -48,6 +48,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     *,
     labelled: bool = False,
     reset: bool = True,
+    as_counts: bool = False,
     fewest: int = 1,
     checkpoint: Checkpoint = None,
     progress: Progress | None = None,
@@ -55,8 +56,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     """Yield the rows of a fit, validated and open for its duration, and its seed.
 
     Their columns are ``"x"``, ``"y"`` where rows are labelled, and ``"counts"`` where weights
-    were given, scaled to a mean of 1 where they are no counts. The number and names of features
-    are stored on the estimator.
+    were given, scaled to a mean of 1 where they are no counts, unless ``as_counts``. The number
+    and names of features are stored on the estimator.
 
     Parameters
     ----------
@@ -69,6 +70,8 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         Whether labels are asked for.
     reset : bool
         Whether the estimator takes the number of features from these rows, or expects its own.
+    as_counts : bool
+        Leave weights as they are: those of further rows will have the same unit.
     fewest : int
         The fewest rows that will do.
     checkpoint : path or Journal, optional
@@ -112,7 +115,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             rows = replace(rows, source=JournaledSource(rows.source, journal))
         size = getattr(estimator, "rows_per_block", None) or rows.rows_per_block
         rows = replace(rows, progress=progress or rows.progress, rows_per_block=size)
-        yield _with_mean_weight(rows), seed
+        yield _checked_weights(rows, as_counts), seed
 
 
 def _open_elsewhere(
@@ -268,7 +271,7 @@ def check_n_features(estimator: Any, n_features: int) -> None:
         )
 
 
-def _with_mean_weight(rows: Rows) -> Rows:
+def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     """Scale weights to mean 1 if it is smaller, or if some weight is not a whole number.
 
     Such weights are proportions, not counts: a larger total would pass for more rows, and buy
@@ -286,7 +289,7 @@ def _with_mean_weight(rows: Rows) -> Rows:
         raise InputError(
             "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
         )
-    if total < n or sums["parts"]:
+    if not as_counts and (total < n or sums["parts"]):
         rows, total = rows.weighted(n / total), float(n)
     return replace(rows, known=Census(n, total))
 

@@ -79,9 +79,10 @@ class Census:
 
     kept: int  # rows that are kept and have a positive weight
     total: float  # the sum of their weights
-    # the weighted sum of their squared lengths as mapped, where it is known
+    # The weighted sum of their squared distances from the medians, and the largest of these, where
+    # outliers were looked for; every column in units of its spread.
     squares: float | None = None
-    longest: float | None = None  # the largest of their squared lengths, where it is known
+    longest: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,9 +364,9 @@ class MappedRows:
             weights = move_like(weights[where], counts)
         return {**block, "counts": counts * weights}
 
-    def _block_size(self, width: int) -> int:
+    def _block_size(self, width: int, parts: int = 1) -> int:
         widest = max(width, self.source.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"], parts)
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
         """Yield blocks of the rows that are kept, in order.

@@ -5,24 +5,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import cdist
 
 from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
 from implicitmoments.rows.constants import cells_off, precision_of
-from implicitmoments.rows.draws import draw_numbers
+from implicitmoments.rows.draws import Integers, draw_numbers
+from implicitmoments.rows.far_rows import (
+    FEWEST,
+    find_groups,
+    link_length,
+    near_any,
+    squared_lengths,
+)
 from implicitmoments.rows.fold import (
-    DEFAULT_BUDGET,
     LARGEST,
     Block,
     Sums,
-    blocks,
     join_labels,
-    lift_points,
     take_rows,
     weights_of,
 )
@@ -39,13 +41,11 @@ LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all
 GAP = 3.0  # ratio of distances from the centre between which there are no rows
 EXTREME = 5.0  # times the limit: rows that regressions report, and keep
 MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
-STRUCTURE = 0.02  # of the rows: a far group of as many is structure, whatever its shape
-FEWEST = 6  # rows of a far group: fewer may be errors that are alike, and show no variance
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: moments show no lighter one
-LINK = 1.2  # largest distance of rows of one component, over the typical distance
-MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
 PROBED = 100_000  # rows that the limit is estimated from: its quantiles are then known to 1 %
-CENTERED = 20_000  # rows that the centre and the unit of length are estimated from
+# Rows that the centre and the units of columns are estimated from, by quantiles of every column:
+# they are then known to 4 % of a deviation, a fifth of what REACH leaves.
+CENTERED = 2_000
 COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
 
 
@@ -98,52 +98,32 @@ class Near:
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
-    @np.errstate(over="ignore")  # an infinite distance is far
     def __call__(self, block: Block) -> Array | None:
         """Return which rows of a block are kept; None for all.
 
         A rule for labelled rows says nothing of rows without labels.
         """
-        if self.labelled and "y" not in block:
-            return None
+        return None if self.labelled and "y" not in block else self.kept(block)[0]
+
+    @np.errstate(over="ignore")  # an infinite distance is far
+    def kept(self, block: Block) -> tuple[Array | None, Array]:
+        """Return which rows are kept, None for all, and squared distances from the centre."""
         z = join_labels(block) if self.labelled else block["x"]
-        z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
         xp = namespace_of(z)
-        near = xp.sum(z * z, axis=1) <= self.limit**2
+        squares = squared_lengths(z, self.center, self.scale)
+        near = squares <= self.limit**2
         if bool(xp.all(near)):
-            return None
+            return None, squares
         if len(self.company) == 0:
-            return near
+            return near, squares
         (far,) = xp.nonzero(~near)
-        x = xp.astype(xp.take(z, far, axis=0), xp.float64)
-        (place,) = xp.nonzero(_near_any(x, move_like(self.company, x), self.reach))
+        z = xp.take(z, far, axis=0)
+        z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
+        x = xp.astype(z, xp.float64)
+        (place,) = xp.nonzero(near_any(x, move_like(self.company, x), self.reach))
         kept = to_numpy(near).copy()
         kept[to_numpy(xp.take(far, place, axis=0))] = True
-        return xp.astype(move_like(kept.astype(np.float64), x), xp.bool)
-
-
-def _near_any(x: Array, others: Array, reach: float) -> Array:
-    """Say which rows x (n, d) are nearer than ``reach`` to one of the others (m, d).
-
-    Rows that are longer than those by more are not: their distances would have no digits.
-    """
-    size = DEFAULT_BUDGET.rows_per_block(int(others.shape[0]), x)
-    xp, found = namespace_of(x), []
-    longest = xp.sqrt(xp.max(xp.sum(others * others, axis=1))) + reach
-    for rows in blocks(range(int(x.shape[0])), size):
-        part = x[rows.start : rows.stop, :]
-        apart = xp.min(squared_distances(part, others), axis=1)
-        found.append((apart < reach**2) & (xp.sum(part * part, axis=1) <= longest**2))
-    return xp.concat(found)
-
-
-def squared_distances(x: Array, others: Array) -> Array:
-    """Return the squared distances of rows x (n, d) and others (m, d), (n, m)."""
-    xp = namespace_of(x)
-    shift = others[:1, :]  # rows far away may lie close together
-    x, others = x - shift, others - shift
-    squares = xp.sum(x * x, axis=1)[:, None] + xp.sum(others * others, axis=1)[None, :]
-    return squares - 2 * (x @ xp.matrix_transpose(others))
+        return xp.astype(move_like(kept.astype(np.float64), x), xp.bool), squares
 
 
 def leave_out_outliers(
@@ -158,13 +138,13 @@ def leave_out_outliers(
     """Leave out rows that are far from the median and belong to no far group.
 
     The limit is estimated from all rows, or from a random sample of 100,000, with every column in
-    units of its outer deciles. Far rows are linked if they are as near to one another
-    as two rows of a component can be. A row that is linked to one within the limit is a part of a
-    tail and is kept. A group is kept, and with it every row that is linked to
-    it, if BIC prefers it as a component to a background of far rows, or if it has a fiftieth of
-    the rows. All rows are kept where more than a fifth of them would be left out. So the rows
-    that are left out depend on the rows alone: fits with any number and shape of components have
-    the same ones, and their criteria can be compared.
+    units of its outer deciles in 2,000 of them. Far rows are linked if they are as near to one
+    another as two rows of a component can be. A row that is linked to one within the limit is a
+    part of a tail and is kept. A group is kept, and with it every row that is linked to it, if
+    BIC prefers it as a component to a background of far rows, or if it has a fiftieth of the
+    rows. All rows are kept where more than a fifth of them would be left out. So the rows that
+    are left out depend on the rows alone: fits with any number and shape of components have the
+    same ones, and their criteria can be compared.
 
     Parameters
     ----------
@@ -185,16 +165,13 @@ def leave_out_outliers(
     Outliers
         Its rows know their census.
     """
-    rule = None
-    if drop:
-        rule = near_rule(rows, k, labelled=labelled, least_share=least_share, seed=seed)
+    rule = near_rule(rows, k, labelled=labelled, least_share=least_share, seed=seed)
     what = "outliers" if drop else "counting rows"
-    view = rows.transformed(lift_points).without_source
-    found = rows.as_given().fold(_Count(view, rule), width=4, what=what)
+    found = rows.as_given().fold(_Count(rule, drop), width=4, what=what)
     n, n_out = int(found.get("n", 0)), int(found.get("out", 0))
-    if rule is None or n_out == 0 or not few_enough(n_out, n) or n - n_out < k:
-        rule = rule if n_out == 0 else None
-        return Outliers(replace(rows, known=_census(found, "all", n)), 0, rule)
+    if n_out == 0 or not few_enough(n_out, n) or n - n_out < k:
+        kept = rule if drop and n_out == 0 else None
+        return Outliers(replace(rows, known=_census(found, "all", n)), 0, kept)
     return Outliers(rows.kept_by(rule, _census(found, "kept", n - n_out)), n_out, rule)
 
 
@@ -251,15 +228,16 @@ def _census(found: Sums, which: str, n: int) -> Census:
 class _Count:
     """Counts rows of a block and those that a rule leaves out, and sums their squares."""
 
-    view: Rows  # maps rows to lifted points
-    rule: Near | None
+    rule: Near
+    drop: bool  # whether the rule is applied
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, block: Block) -> Sums:
-        kept, xp = None if self.rule is None else self.rule(block), namespace_of(block["x"])
+        (kept, squares), xp = self.rule.kept(block), namespace_of(block["x"])
+        kept = kept if self.drop else None
         n_out = 0 if kept is None else int(xp.count_nonzero(~kept))
         sums: Sums = {"n": int(block["x"].shape[0]), "out": n_out}
-        squares, counts = self.view.map_block(block)["x"][:, -2], weights_of(block)
+        counts = weights_of(block)
         for which, mask in (("all", None), ("kept", kept)):
             some = take_rows({"squares": squares, "counts": counts}, mask)
             products = some["counts"] * some["squares"]
@@ -283,116 +261,49 @@ def near_rule(
     block = probe.block
     table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
     weights = probe.counts
-    center = np.median(table, axis=0)
-    moved = table - center
-    scale = column_units(moved)
+    center, scale = center_and_units(table)
     with np.errstate(over="ignore"):
-        radius = np.linalg.norm(moved / scale, axis=1)
+        radius = np.sqrt(squared_lengths(table, center, scale))
     middle = float(np.median(radius))
     refuse_large("X", found=math.isinf(middle))
     if middle == 0:  # half the rows are one point
         middle = float(np.sqrt(np.mean(radius[np.isfinite(radius)] ** 2))) or 1.0
     unit = middle / math.sqrt(len(center))
-    scale = scale * unit
-    z, radius = moved / scale, radius / unit
+    scale, radius = scale * unit, radius / unit
     near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
     fewest = least_share * float(weights.sum()) / k
     limit = far_limit(radius, n, QUARTILE)
     if limit == 0:  # most rows are one point, as with a binary column: nothing is far from it
         return near
-    grouped, _ = _in_groups(z, radius, limit, weights, fewest)
+
+    def scaled(places: Integers) -> Floats:
+        return np.asarray((table[places] - center) / scale)
+
+    grouped, _ = find_groups(scaled, radius, limit, weights, fewest)
     limit = max(limit, far_limit(radius[~grouped], n))
-    grouped, company = _in_groups(z, radius, limit, weights, fewest)
+    grouped, company = find_groups(scaled, radius, limit, weights, fewest)
     n_out = int(np.count_nonzero((radius > limit) & ~grouped))
-    if not few_enough(n_out, len(z)) or len(z) - n_out < k:
+    if not few_enough(n_out, len(table)) or len(table) - n_out < k:
         return near
     some = draw_numbers(len(company), COMPANY_NUMBERS // len(center), 0)
-    link = _link(company) if len(company) else 0.0
+    link = link_length(company) if len(company) else 0.0
     return replace(near, limit=limit, company=company[some], reach=link)
 
 
-def column_units(moved: Floats) -> Floats:
-    """Return a unit for each column that a few outliers do not change, (d,).
+def center_and_units(table: Floats) -> tuple[Floats, Floats]:
+    """Return the medians of columns (n, d), and a unit for each that a few outliers do not change.
 
     The distance of its outer deciles, in units of that of normal variables: the median deviation
     may be that within one group of rows. If most rows are equal, the median size of the others;
-    if these are too few to tell it, the unit of the other columns.
+    if these are too few to tell it, the unit of the other columns. Quantiles of a random part of
+    the rows, sizes of rare entries of all.
     """
-    low, high = np.quantile(moved, [1 - DECILE[0], DECILE[0]], axis=0)
+    some = table[draw_numbers(len(table), CENTERED, 0)]
+    low, center, high = np.quantile(some, [1 - DECILE[0], 0.5, DECILE[0]], axis=0)
     units = (high - low) / (2 * DECILE[1])
     for j in np.flatnonzero(units == 0):
-        sizes = np.abs(moved[moved[:, j] != 0, j])
+        sizes = np.abs(table[:, j] - center[j])
+        sizes = sizes[sizes > 0]
         units[j] = np.median(sizes) if len(sizes) >= FEWEST else 0.0
     known = units[units > 0]
-    return np.where(units > 0, units, np.median(known) if len(known) else 1.0)
-
-
-def _in_groups(
-    z: Floats, radius: Floats, limit: float, weights: Floats, fewest: float
-) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats]:
-    """Say which scaled rows are far, and linked to rows that are not, or in a component.
-
-    ``fewest`` is the least number of rows of a component, besides the rule of
-    :func:`_component_gain`. Also returned are rows to one of which all others of a group, or at
-    the limit, are near.
-    """
-    grouped = np.zeros(len(z), dtype=bool)
-    (far,) = np.nonzero((radius > limit) & np.isfinite(radius))
-    if len(far) == 0:
-        return grouped, z[far]
-    step = math.ceil(len(far) / MOST_LINKED)
-    chosen = far[draw_numbers(len(far), len(far) // step, 0)]
-    reach = LINK * math.sqrt(2 * z.shape[1])
-    (edge,) = np.nonzero((radius <= limit) & (radius > limit - reach))
-    edge = edge[draw_numbers(len(edge), MOST_LINKED, 0)]
-    # by differences: products would lose the digits of rows that are very far
-    n_groups, groups = connected_components(cdist(z[chosen], z[chosen]) < reach, directed=False)
-    total, all_far = float(weights.sum()), float(weights[far].sum())
-    decades = max(1.0, math.log(float(radius[far].max()) / limit))
-    kept = np.zeros(n_groups, dtype=bool)
-    kept[groups[np.any(cdist(z[chosen], z[edge]) < reach, axis=1)]] = True
-    for g in np.flatnonzero(~kept):
-        own = chosen[groups == g]
-        m = float(weights[own].sum()) * step
-        if m >= max(STRUCTURE * total, FEWEST, fewest):
-            kept[g] = True
-        elif m >= max(FEWEST, fewest):
-            gain = _component_gain(z[own], weights[own] * step, m / all_far, decades)
-            kept[g] = gain > 0.5 * (z.shape[1] + 2) * math.log(total)
-    grouped[chosen] = kept[groups]
-    company = np.vstack([z[grouped], z[edge]])
-    if step > 1 and len(company):  # far rows that were not compared belong to the nearest group
-        grouped[far] = to_numpy(_near_any(z[far], company, _link(company)))
-    return grouped, company
-
-
-def _component_gain(z: Floats, weights: Floats, share: float, decades: float) -> float:
-    """Return the log-likelihood of far rows as a component, less that as a background.
-
-    The component is spherical; its mean and variance take one row from it. The background has
-    rows at all distances alike: its density falls with the distance r as 1/rᵈ.
-
-    Parameters
-    ----------
-    share : float
-        Of these rows in all far ones.
-    decades : float
-        The logarithm of the ratio of the largest distance to the least.
-    """
-    d, m = z.shape[1], float(weights.sum())
-    apart = z - weights @ z / m
-    squares = max(float(weights @ np.sum(apart**2, axis=1)), float(np.finfo(float).tiny))
-    variance = squares / ((m - 1) * d)
-    sphere = math.log(2) + 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d)
-    heights = d * np.log(np.linalg.norm(z, axis=1)) + sphere + math.log(decades)
-    inside = -0.5 * d * (math.log(2 * math.pi * variance) + 1)
-    return float(m * math.log(share) + (m - 1) * (inside + weights @ heights / m))
-
-
-def _link(z: Floats) -> float:
-    """Return how far apart two rows of one far group are at the most.
-
-    In units of the median distance from the centre, which is not below the noise.
-    """
-    largest = float(np.sum((z - z.mean(axis=0)) ** 2, axis=1).max())
-    return math.sqrt(LINK**2 * 2 * z.shape[1] + 1e-12 * largest)
+    return center, np.where(units > 0, units, np.median(known) if len(known) else 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError, Note
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
@@ -43,6 +44,11 @@ class SecondMoments:
         """The mean of the products about zero, (d, d)."""
         second: Floats = self.covariance + np.outer(self.mean, self.mean)
         return second
+
+    @property
+    def points(self) -> SecondMoments:
+        """Those of the points, where the last column is that of the labels."""
+        return replace(self, mean=self.mean[:-1], covariance=self.covariance[:-1, :-1])
 
 
 def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
@@ -73,8 +79,11 @@ def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     return SecondMoments(int(sums["n"]), total, mean + about, covariance)
 
 
-def factor_covariance(covariance: Array, d: int) -> Floats:
-    """Return the Cholesky factor of a known covariance (d, d) of the components."""
+def factor_covariance(covariance: Array, d: int, columns: Integers | None = None) -> Floats:
+    """Return the Cholesky factor of a known covariance (d, d) of the components.
+
+    Of some columns, where they are given.
+    """
     given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
     if given.shape != (d, d):
         raise InputError(
@@ -84,6 +93,8 @@ def factor_covariance(covariance: Array, d: int) -> Floats:
             shape=given.shape,
             d=d,
         )
+    if columns is not None:
+        given = given[columns][:, columns]
     try:
         if not np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
             raise np.linalg.LinAlgError

@@ -14,10 +14,8 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
-    as_double,
     move_like,
     namespace_of,
-    row_keys,
     to_numpy,
 )
 from implicitmoments.notes import InputError
@@ -28,6 +26,7 @@ from implicitmoments.rows.fold import (
     Measure,
     Sums,
     count_rows,
+    order_by_keys,
     sum_points,
     weights_of,
 )
@@ -36,6 +35,7 @@ from implicitmoments.rows.sources import ArraySource, ElsewhereSource, as_source
 
 # A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
 LARGEST_SINGLE = 100.0
+FEW_COLUMNS = 4  # that are compared first where equal rows are looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +173,7 @@ class Rows(MappedRows):
         width: int = 1,
         what: str = "",
         keyed: bool = False,
+        parts: int = 1,
         seed: int = 0,
         after: After | None = None,
     ) -> Sums:
@@ -189,6 +190,8 @@ class Rows(MappedRows):
             Consecutive rows; all by default.
         width, what, keyed
             As for :meth:`fold`.
+        parts : int, default 1
+            Parts into which the rows of a block are divided; blocks are as much larger.
         seed : int, default 0
             Seed of a source that generates its rows.
         after : callable, optional
@@ -200,7 +203,7 @@ class Rows(MappedRows):
             The sums.
         """
         whole = partial(_measure_whole, self.without_source, measure, keyed)
-        return self._fold(whole, rows, width=width, what=what, seed=seed, after=after)
+        return self._fold(whole, rows, width=width, parts=parts, what=what, seed=seed, after=after)
 
     def _fold(
         self,
@@ -208,6 +211,7 @@ class Rows(MappedRows):
         rows: range | None = None,
         *,
         width: int,
+        parts: int = 1,
         what: str,
         seed: int = 0,
         after: After | None = None,
@@ -223,7 +227,7 @@ class Rows(MappedRows):
                 after(sums, next_row)
             progress(what, done, total)
 
-        size = self._block_size(width)
+        size = self._block_size(width, parts)
         sums = self.source.fold(measure, taken, size, what=what, seed=seed, after=report)
         if done < total:  # a journal has answered
             progress(what, total, total)
@@ -326,9 +330,11 @@ class Rows(MappedRows):
         """
         held = self.hold()
         x = held.block["x"]
-        keys = to_numpy(row_keys(as_double(x)))
-        order = np.argsort(keys, kind="stable")
-        if held.weighted_rows or np.any(keys[order[1:]] == keys[order[:-1]]):
+        # rows that differ in a few columns need no more of them to be told apart
+        order, repeated = order_by_keys(x[:, : min(FEW_COLUMNS, int(x.shape[1]))])
+        if repeated or held.weighted_rows:
+            order, repeated = order_by_keys(x)
+        if repeated or held.weighted_rows:
             # rows of one key may differ: they are compared as neighbours in this order
             xp, x = namespace_of(x), take_along(x, order)
             differ = to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1))
@@ -380,7 +386,8 @@ class Rows(MappedRows):
         """
         if lift not in self._lifts:
             rows = self.transformed(lift)
-            self._lifts[lift] = rows.hold() if self.held and rows.small else rows
+            small = self.held and rows.small
+            self._lifts[lift] = self._holding(lift(self.block)) if small else rows
         return self._lifts[lift]
 
     @cached_property

@@ -13,7 +13,7 @@ from implicitmoments.search.alternatives import (
     worth_of_component,
 )
 from implicitmoments.search.choose_k import Chosen, choose_k, fit_neighbours, grow_and_prune
-from implicitmoments.search.crossings import Crossed, cross, cross_populations
+from implicitmoments.search.crossings import Crossed, cross, cross_fresh, cross_populations
 from implicitmoments.search.em import (
     LOCAL,
     SEARCH,
@@ -45,13 +45,14 @@ from implicitmoments.search.moves import (
     rank_moves,
     search_moves,
 )
+from implicitmoments.search.splits import split_gains
 from implicitmoments.search.trials import (
     Merges,
     Shares,
     insertion_gains,
     merge_losses,
+    merges_of,
     responsibilities,
-    split_gain,
 )
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "bic",
     "choose_k",
     "cross",
+    "cross_fresh",
     "cross_populations",
     "fit_neighbours",
     "grow",
@@ -87,6 +89,7 @@ __all__ = [
     "merge_cheapest",
     "merge_losses",
     "merge_note",
+    "merges_of",
     "one_less",
     "one_more",
     "parameter_covariance",
@@ -96,7 +99,7 @@ __all__ = [
     "row_weights",
     "run_em",
     "search_moves",
-    "split_gain",
+    "split_gains",
     "unknown_errors",
     "weight_errors",
     "worth_of_component",

@@ -13,7 +13,8 @@ from scipy.special import chdtri
 from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
 from implicitmoments.search.em import SEARCH, E, Family, R, S, run_em
-from implicitmoments.search.moves import OPTIMISM, OVERLAP, Ranking, rank_moves
+from implicitmoments.search.moves import OVERLAP, Ranking, rank_moves
+from implicitmoments.search.splits import OPTIMISM, further_parameters, gain_needed
 from implicitmoments.search.trials import Merges, total_rows
 
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge
@@ -46,8 +47,9 @@ def penalty_of(family: Family[R, S, E], fit: S, other: S, total: float) -> float
 
 def worth_of_component(family: Family[R, S, E], rows: R, fit: S) -> float:
     """Return a predicted gain of a split from which one component more may have a lower BIC."""
-    larger = fit.add(fit.take(np.zeros(1, dtype=np.int64)), 0.5)
-    return penalty_of(family, fit, larger, total_rows(family, rows)) / OPTIMISM
+    more = further_parameters(family, fit)
+    penalty = 0.5 * more * math.log(total_rows(family, rows))
+    return float(gain_needed(penalty, more))
 
 
 def prefer(
@@ -56,6 +58,7 @@ def prefer(
     other: S,
     parts: Sequence[tuple[R, float]],
     components: tuple[int, ...] = (),
+    most: float = math.inf,
 ) -> Alternative[S] | None:
     """Return another state after EM, if its BIC is lower than that of a fit.
 
@@ -66,6 +69,8 @@ def prefer(
         sample, and of all.
     components : tuple of int
         Of the fit, that differ.
+    most : float
+        Log-likelihood that it may lose.
     """
     found, budgets = None, (QUICK, *[AFTERWARDS] * (len(parts) - 1))
     for (rows, level), budget in zip(parts, budgets, strict=True):
@@ -74,7 +79,7 @@ def prefer(
         other = settled.state
         change, penalty = (settled.level - level) * total, penalty_of(family, fit, other, total)
         found = Alternative(other, components, change, penalty)
-        if found.gain <= 0:
+        if found.gain <= 0 or -found.change > most:
             return None
     return found
 
@@ -103,10 +108,8 @@ def one_less(
     # where a component is dropped, the one with which it would be merged at the least loss
     with_first = np.any(merges.pairs == merges.pairs[0, 0], axis=1)
     joined = merges.pairs[with_first & (merges.pairs[:, 0] != merges.pairs[:, 1])][0]
-    found = prefer(family, fit, less, parts, (int(joined[0]), int(joined[1])))
-    if found is None or -found.change > chance_loss(family, fit, less):
-        return None
-    return found
+    pair = int(joined[0]), int(joined[1])
+    return prefer(family, fit, less, parts, pair, chance_loss(family, fit, less))
 
 
 def chance_loss(family: Family[R, S, E], fit: S, less: S) -> float:
@@ -136,7 +139,8 @@ def one_more(
         return None
     # insertions are candidates for one place: the best of them
     inserted = np.flatnonzero(ranking.origins < 0)[1:]
-    worth = np.setdiff1d(np.flatnonzero(ranking.gains > OPTIMISM * least), inserted)
+    penalty = penalty_of(family, fit, ranking.apply(fit, np.array([0])), total_rows(family, rows))
+    worth = np.setdiff1d(np.flatnonzero(ranking.gains > penalty), inserted)
     # all that pay, and the best alone: where one is missing, others may look like two beside it
     best = None
     for which in [np.array([0]), worth][: 1 + (len(worth) > 1)]:

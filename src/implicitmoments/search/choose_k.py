@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S, bic
-from implicitmoments.search.moves import GROW, OPTIMISM, Ranking, Searched, search_moves
+from implicitmoments.search.moves import GROW, Ranking, Searched, search_moves
+from implicitmoments.search.splits import OPTIMISM
 from implicitmoments.search.trials import total_rows
 
 C = TypeVar("C")  # a candidate, and what fitting makes of it
@@ -62,7 +63,7 @@ def choose_k(  # noqa: PLR0913 (each documented)
     most : int
         The largest number of components.
     n_moves : int
-        Moves tried per number of components.
+        Moves tried per number of components; for none the search ends before moves.
     budget, local : Budget
         As in :func:`search_moves`.
     least : float
@@ -124,7 +125,7 @@ def choose_k(  # noqa: PLR0913 (each documented)
     rough = grow_and_prune(
         judge(state, 0, GROW), lambda each: judge(each, 0, GROW), (grown, pruned), patience=1
     )
-    if hopeless(rough):
+    if n_moves == 0 or hopeless(rough):
         return Chosen(rough, dict(sorted(scores.items())), states)
     best = grow_and_prune(
         judge(rough.state, n_moves, budget),

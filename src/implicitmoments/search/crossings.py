@@ -22,10 +22,10 @@ SAME = 0.05  # of ENOUGH: members of the same likelihood are the same fit
 
 @dataclass(frozen=True, eq=False)
 class Crossed(Generic[S]):
-    """The best fit of two populations."""
+    """The best fit of several populations."""
 
     state: S
-    apart: float  # nats by which the best fits of the populations differed before they met
+    apart: float  # nats by which the best fits of the first two differed before they met
 
 
 def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
@@ -37,13 +37,41 @@ def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
     """
     both = run_em(family, rows, one.add(other, 0.5), Budget(0, TOGETHER, TOL)).state
     while both.k > one.k:
-        found = trials.responsibilities(family, rows, both)
-        sums = family.expect(rows, found.shares * found.counts[:, None], both)
-        merges = trials.merge_losses(family, rows, both, found, sums)
+        merges = trials.merges_of(family, rows, both)
         surplus, cheap = both.k - one.k, merges.cheap(np.inf)
         both = merges.apply(both, cheap[: (surplus + 1) // 2] if len(cheap) else 0)
         both = run_em(family, rows, both, Budget(0, BETWEEN, TOL)).state
     return run_em(family, rows, both, Budget(0, LAST, TOL))
+
+
+def cross_fresh(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    fresh: Callable[[], S],
+    patience: int,
+    settled: Callable[[Fitted[S]], bool],
+) -> Fitted[S]:
+    """Cross a fit with random ones while that raises the likelihood.
+
+    Parameters
+    ----------
+    fresh : callable
+        Returns a random state.
+    patience : int
+        Crossings in a row that do not raise the likelihood before they end.
+    settled : callable
+        Returns whether a fit that has a higher likelihood than those before is good enough.
+    """
+    best, failures = run_em(family, rows, state, Budget(0, LAST, TOL)), 0
+    while failures < patience:
+        other = run_em(family, rows, fresh(), Budget(0, ROUGH, TOL)).state
+        child = cross(family, rows, best.state, other)
+        gain = (child.level - best.level) * total_rows(family, rows)
+        failures, best = 0 if gain > ENOUGH else failures + 1, max(child, best, key=_level)
+        if failures == 0 and settled(best):
+            break
+    return best
 
 
 def cross_populations(
@@ -54,17 +82,18 @@ def cross_populations(
     patience: int,
     rng: np.random.Generator,
 ) -> Crossed[S]:
-    """Cross the fits of two populations, each by itself, and then all of them.
+    """Cross the fits of a population, and those of others that have nothing in common with it.
 
-    Two populations that have nothing in common and end at the same likelihood have probably
-    found its maximum.
+    Two populations, each by itself, that end at the same likelihood have probably found its
+    maximum. Where they do not, they are crossed with each other, and while that raises the
+    likelihood, with a further one.
 
     Parameters
     ----------
     starts : sequence of State
-        Where members of the populations start, by turns.
+        Where members of the first population start.
     fresh : callable
-        Returns a random state: where other members start, and a parent of every other child.
+        Returns a random state: where all other members start, and a parent of every other child.
     patience : int
         Crossings that do not raise the likelihood before a population is left. Where several
         members begin at the same maximum it is easily found, and fewer are tried.
@@ -88,25 +117,30 @@ def cross_populations(
             members = _replaced(members, child, SAME * ENOUGH / total)
         return members
 
-    total = total_rows(family, rows)
-    populations = []
-    for first in range(2):
-        known = [run_em(family, rows, start, Budget(0, LAST, TOL)) for start in starts[first::2]]
-        known += [fit(fresh()) for _ in range(MEMBERS - len(known))]
-        populations.append(evolve(known))
-    levels = [_best(members).level for members in populations]
-    apart = abs(levels[0] - levels[1]) * total
-    members = [*populations[0], *populations[1]]
-    return Crossed(_best(evolve(members) if apart > ENOUGH else members).state, apart)
+    def population(starts: Sequence[S] = ()) -> list[Fitted[S]]:
+        known = [run_em(family, rows, start, Budget(0, LAST, TOL)) for start in starts]
+        return evolve([*known, *(fit(fresh()) for _ in range(MEMBERS - len(known)))])
+
+    total, apart = total_rows(family, rows), list[float]()
+    members, reached = population(starts), -np.inf
+    while (_best(members).level - reached) * total > ENOUGH and len(apart) <= patience // MEMBERS:
+        other, reached = population(), _best(members).level
+        apart.append(abs(_best(other).level - reached) * total)
+        both = [*sorted(members, key=_level)[-MEMBERS:], *other]
+        members = evolve(both) if apart[-1] > ENOUGH else both
+    return Crossed(_best(members).state, apart[0])
+
+
+def _level(member: Fitted[S]) -> float:
+    return member.level
 
 
 def _best(members: Sequence[Fitted[S]]) -> Fitted[S]:
-    return max(members, key=lambda each: each.level)
+    return max(members, key=_level)
 
 
 def _replaced(members: list[Fitted[S]], child: Fitted[S], same: float) -> list[Fitted[S]]:
     """Return members with a child in the place of the worst, unless it is worse or not new."""
     if any(abs(child.level - each.level) < same for each in members):
         return members
-    kept = sorted([*members, child], key=lambda each: -each.level)
-    return kept[: len(members)]
+    return sorted([*members, child], key=_level)[1:]

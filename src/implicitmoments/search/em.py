@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -44,17 +45,30 @@ class State:
     def add(self, other: Self, weight: float) -> Self:
         """Return these components, and others that have ``weight`` together."""
         w = np.append((1 - weight) * self.weights, weight * _shares(other.weights))
-        rest = (
-            np.concatenate([getattr(self, field.name), getattr(other, field.name)])
-            for field in fields(self)[1:]
+        return replace(self.join(other), weights=w)
+
+    def join(self, *others: Self) -> Self:
+        """Return these components and others, with the weights that they have."""
+        every = (self, *others)
+        return type(self)(
+            *(
+                np.concatenate([getattr(one, field.name) for one in every])
+                for field in fields(self)
+            )
         )
-        return type(self)(w, *rest)
 
     def split(self, i: int, other: Self) -> Self:
         """Return the components with others in the place of i, which share its weight."""
         if self.k == 1:
             return other
         return self.drop(i).add(other, float(self.weights[i] / self.weights.sum()))
+
+
+def concatenate(states: Sequence[S]) -> S:
+    """Return all components of several states, with the weights that they have."""
+    first = states[0]
+    names = (field.name for field in fields(first))
+    return type(first)(*(np.concatenate([getattr(s, name) for s in states]) for name in names))
 
 
 def _shares(weights: Floats) -> Floats:
@@ -180,6 +194,30 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
         """Return the expected log-likelihood of the rest under each trial's shared parameters."""
         ...
 
+    def fit_pairs(
+        self, parts: Sequence[R], alone: S, pairs: S, rest: Floats, steps: int
+    ) -> tuple[S, Floats]:
+        """Run EM of trials of two parts of components, each component on rows of its own.
+
+        Parameters
+        ----------
+        parts : sequence of c rows
+            The rows of each component.
+        alone : State
+            The c components, with weights of 1.
+        pairs : State
+            2 s parts for each component.
+        rest : array of shape (c, p)
+            For each component, the pool of the others.
+
+        Returns
+        -------
+        pairs : State
+        gains : array of shape (c, s)
+            Rise of the log-likelihood of these rows and the rest above that of the component.
+        """
+        ...
+
     def split_starts(self, part: R, state: S, i: int, rng: np.random.Generator) -> S:
         """Return two parts for component i, from several starts, for the rows that it holds.
 
@@ -227,6 +265,9 @@ WHOLE = Budget(rows=2**62, steps=200, tol=1e-7)
 PLAIN_STEPS = 3
 FALL = 1e-6  # of the mean log-likelihood per row: less is rounding in single precision
 LONGEST = 60.0  # EM steps that an extrapolation replaces: at rounding |r| / |u| may be anything
+# An extrapolation of length a multiplies errors that EM would remove at once by (1 − a)². Beyond
+# this length it enlarges them, and an EM step has to come before the next.
+STABLE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +283,7 @@ class Fitted(Generic[S]):
 
 
 def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitted[S]:
-    r"""Run EM until the mean log-likelihood rises by less than ``budget.tol``.
+    r"""Run EM until the mean log-likelihood can rise by less than ``budget.tol``.
 
     EM is slow where components overlap. So after two steps from :math:`\theta_0`, with
     :math:`r = \theta_1 - \theta_0` and :math:`u = \theta_2 - \theta_1 - r`, it extrapolates to
@@ -251,7 +292,10 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
     maximum, and two to three times as many where components overlap. Where an M-step is not the
     maximum, as with components that borrow rows, the likelihood may fall: EM then ends before.
 
-    Of the budget, ``steps`` and ``tol`` are used.
+    A step that is followed by others in the ratio c is :math:`1 / (1 - c)` of them, and that is
+    what a estimates: EM ends when the last rise times a is less than ``budget.tol``, or when
+    neither a step nor an extrapolation gives as much. Of the budget, ``steps`` and ``tol`` are
+    used.
     """
     history: list[float] = []
     trail, n_iter, converged = [state], 0, False  # at most θ_0, θ_1, θ_2
@@ -267,31 +311,34 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
         turning = n_iter <= PLAIN_STEPS and abs(rise) >= budget.tol
         if turning or len(trail) < 3:
             continue
-        leap, gained = _extrapolate(family, trail), 0.0
-        if leap is not None and n_iter == budget.steps:  # not tried, so EM may not have ended
+        leap, a = _extrapolate(family, trail)
+        converged = rise * a < budget.tol
+        if converged or n_iter == budget.steps:  # or not tried, so EM may not have ended
             break
-        if leap is not None:
-            ahead, n_iter = family.e_step(rows, leap), n_iter + 1
-            if ahead.level > history[-1]:
-                state, gained = leap, ahead.level - history[-1]
-                history.append(ahead.level)
-                trail.append(family.m_step(ahead, leap))
+        ahead, n_iter = family.e_step(rows, leap), n_iter + 1
+        gained, trail = ahead.level - history[-1], trail[-1:]
         converged = rise < budget.tol and gained < budget.tol
-        trail = trail[-1:]
+        if gained > 0:
+            state = leap
+            history.append(ahead.level)
+            trail = [leap, family.m_step(ahead, leap)][a > STABLE :]
     return Fitted(state, history[-1], tuple(history), converged, n_iter)
 
 
-def _extrapolate(family: EMFamily[R, S, E], trail: list[S]) -> S | None:
-    """Extrapolate three successive states (SQUAREM); None if it does not pass the EM iterate."""
+def _extrapolate(family: EMFamily[R, S, E], trail: list[S]) -> tuple[S, float]:
+    """Extrapolate three successive states (SQUAREM), and return the length a of the step.
+
+    At a = 1 it is the last of them.
+    """
     first, second, third = (family.pack(state) for state in trail)
     scale = family.scale(trail[-1])  # a unit is about a standard error, whatever the parameter
     r = second - first
     u = third - second - r
     above, below = float(np.sum((scale * r) ** 2)), float(np.sum((scale * u) ** 2))
     if not below > 0 or above <= below:
-        return None
-    a = min(np.sqrt(above / below), LONGEST)
-    return family.unpack(first + 2 * a * r + a * a * u, trail[-1])
+        return trail[-1], 1.0
+    a = min(math.sqrt(above / below), LONGEST)
+    return family.unpack(first + 2 * a * r + a * a * u, trail[-1]), a
 
 
 def bic(log_likelihood: float, n_parameters: int, total: float) -> float:

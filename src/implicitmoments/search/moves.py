@@ -24,11 +24,11 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
+from implicitmoments.search.splits import further_parameters, gain_needed, split_gains
 from implicitmoments.search.trials import Merges, Shares, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
-OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 # Nats per row that a merge costs where components overlap. The rows of a missing component are
 # then held by several others, and no split of one of them shows it: insertions are tried too.
 OVERLAP = 0.5
@@ -47,6 +47,7 @@ class Ranking(Generic[S]):
     merges: Merges[S] | None  # ways back to as many components; None for a single component
     overlap: bool  # the cheapest merge costs little
     shares: Shares  # of the state
+    chance: float  # gain of a split by chance: a nat for each further parameter
 
     def apply(self, state: S, which: Places) -> S:
         """Return the state after some of the splits and insertions."""
@@ -81,7 +82,7 @@ class Ranking(Generic[S]):
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
         for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
-            if self.gains[at] > max(ENOUGH, (cheapest[at] + needed) / OPTIMISM):
+            if self.gains[at] > max(ENOUGH, gain_needed(cheapest[at] + needed, self.chance)):
                 yield int(at)
 
 
@@ -167,7 +168,7 @@ def _swaps(
         yield at, larger
     if ranking.merges is not None and ranking.overlap:
         smaller = run_em(family, rows, ranking.merges.apply(state), few).state
-        worth = (float(ranking.merges.losses[0]) + needed) / OPTIMISM
+        worth = float(gain_needed(ranking.merges.losses[0] + needed, ranking.chance))
         again = rank_moves(family, rows, smaller, rng, local, ranking, worth)
         for at in np.flatnonzero(again.gains > worth)[:PATIENCE]:
             yield -1, again.apply(smaller, np.array([at]))
@@ -199,14 +200,13 @@ def rank_moves(
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
-    enough = np.full(state.k, worth)
+    enough, chance = np.full(state.k, worth), float(further_parameters(family, state))
     if merges is not None:
-        enough = np.minimum(enough, merges.cheapest_after_split(np.arange(state.k)) / OPTIMISM)
-    splits = [
-        known.get(i)
-        or trials.split_gain(family, rows, state, found, pool, i, rng, local, worth=enough[i])
-        for i in range(state.k)
-    ]
+        cheapest = merges.cheapest_after_split(np.arange(state.k))
+        enough = np.minimum(enough, gain_needed(cheapest, chance))
+    new = np.array([i for i in range(state.k) if i not in known], dtype=np.int64)
+    known |= split_gains(family, rows, state, found, pool, new, rng, local, worth=enough[new])
+    splits = [known[i] for i in range(state.k)]
     candidates = state.take(np.zeros(0, dtype=np.int64))
     overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k
     if overlap:
@@ -217,7 +217,8 @@ def rank_moves(
     parts += [inserted.take(np.array([c])) for c in range(inserted.k)]
     origins = np.append(np.arange(state.k), np.full(inserted.k, -1))
     order = np.argsort(-gains, kind="stable")
-    return Ranking(gains[order], origins[order], [parts[i] for i in order], merges, overlap, found)
+    parts = [parts[i] for i in order]
+    return Ranking(gains[order], origins[order], parts, merges, overlap, found, chance)
 
 
 def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
@@ -238,9 +239,7 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
-    found = trials.responsibilities(family, rows, state)
-    sums = family.expect(rows, found.shares * found.counts[:, None], state)
-    return trials.merge_losses(family, rows, state, found, sums).apply(state)
+    return trials.merges_of(family, rows, state).apply(state)
 
 
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge

@@ -11,7 +11,8 @@ from implicitmoments.notes import Note
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
 from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
-from implicitmoments.search.moves import GROW, OPTIMISM, Ranking
+from implicitmoments.search.moves import GROW, Ranking
+from implicitmoments.search.splits import OPTIMISM
 
 # Least fall of the Bayesian information criterion that is said. Of Gaussian noise Student's law
 # gains half a χ² of one degree of freedom, 2 + log n with a probability of 0.8 % at n = 50.
@@ -128,12 +129,16 @@ def tails_note(freedom: Floats, k: int, found: int, gain: float) -> Note:
 
 
 def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | None:
-    """Return the cheapest merge; None if it is predicted to cost far more than its penalty."""
+    """Return the state after merges that cost less than their penalty, or after the cheapest.
+
+    None if that is predicted to cost far more.
+    """
     if state.k == 1:
         return None
-    found = trials.responsibilities(law, rows, state)
-    sums = law.expect(rows, found.shares * found.counts[:, None], state)
-    merges = trials.merge_losses(law, rows, state, found, sums)
+    merges = trials.merges_of(law, rows, state)
     less = merges.apply(state)
     saved = law.n_parameters(state) - law.n_parameters(less)
-    return None if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0 else less
+    if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0:
+        return None
+    cheap = merges.cheap(0.5 * saved * math.log(total))
+    return merges.apply(state, cheap) if len(cheap) else less

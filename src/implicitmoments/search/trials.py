@@ -1,8 +1,7 @@
-"""Predicted changes of the log-likelihood: local splits, insertions, merges and drops."""
+"""Predicted changes of the log-likelihood by insertions, merges and drops."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -12,6 +11,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     cross_sums,
+    exp_into,
     index_like,
     map_into,
     move_like,
@@ -20,18 +20,16 @@ from implicitmoments.arrays import (
     softmax_rows,
     to_numpy,
 )
-from implicitmoments.rows import DEFAULT_BUDGET
-from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S
+from implicitmoments.rows import DEFAULT_BUDGET, blocks
+from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
 
-HELD = 1e-3  # responsibility above which a component holds a row: less of it is no evidence
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
-FEWEST_TRIALS = 3  # starts of a split that run to the end
+FEWEST_TRIALS = 3  # starts of a split or an insertion that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
+# Times the least loss of a merge. A merge matters if it is the cheapest, or, at half its loss, the
+# cheapest with a part of a component: less than twice the least, and twice that for few rows.
+FAR = 4.0
 PART = 0.5  # of the rows of a component that a part of it holds
-# A split is judged by few steps on few rows first: 3 steps, on 400 rows, four per parameter, or so
-# many that no gain by chance, a nat per parameter, is taken for one that is of use. Of 2,120
-# splits, 502 ended there, one of which would have been of use, with a gain of 2.6 nats.
-SCREEN_ROWS, SCREEN_STEPS, SCREEN_SAFETY = 400, 3, 3.0
 SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
 
 
@@ -46,7 +44,21 @@ class Shares:
     @property
     def log_likelihood(self) -> float:
         """Of all rows."""
-        return _dot(self.counts, self.log_density)
+        return weighted_sum(self.counts, self.log_density)
+
+    def part(self, family: Family[R, S, E], rows: R, n: int) -> tuple[R, Shares]:
+        """Return about n of the rows, which count as much as all, and their responsibilities."""
+        every = int(self.counts.shape[0])
+        if every <= n:
+            return rows, self
+        places = np.sort(np.random.default_rng(0).choice(every, n, replace=False))
+        at = index_like(places, self.counts)
+        xp = namespace_of(self.counts)
+        counts = every / n * to_numpy(xp.take(self.counts, at)).astype(np.float64)
+        some = family.part(rows, places, counts)
+        # in column-major order as before
+        shares = xp.matrix_transpose(xp.take(xp.matrix_transpose(self.shares), at, axis=1))
+        return some, Shares(shares, xp.take(self.log_density, at), family.counts(some))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +91,7 @@ class Merges(Generic[S]):
             if not pair & taken:
                 taken |= pair
                 found.append(int(at))
-        return np.array(found, dtype=np.int64)
+        return np.array(found[: int(self.pairs.max())], dtype=np.int64)  # one component stays
 
     def cheapest_after_split(self, components: Places) -> Floats:
         """Return the predicted loss of a merge after a split of each of some components.
@@ -106,120 +118,6 @@ def total_rows(family: Family[R, S, E], rows: R) -> float:
     return float(namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64))
 
 
-def split_gain(  # noqa: PLR0913 (each documented)
-    family: Family[R, S, E],
-    rows: R,
-    state: S,
-    found: Shares,
-    pool: Floats,
-    i: int,
-    rng: np.random.Generator,
-    budget: Budget = LOCAL,
-    *,
-    worth: float = 0.0,
-) -> tuple[float, S]:
-    """Return the rise of the log-likelihood by the best split of component i, and its parts.
-
-    EM of two parts runs on the rows that the component holds, weighted by responsibility, from
-    all starts at once. The responsibilities of the other components are fixed, so the rise is a
-    lower bound of what EM of all components reaches.
-
-    Parameters
-    ----------
-    found : Shares
-        Of ``state``.
-    pool : array of shape (k, p)
-        ``family.pool`` of ``state``.
-    budget : Budget
-        Of one component: rows are subsampled down to ``budget.rows``.
-    worth : float
-        A gain that is of use. Where few rows show that less is to be expected, the others are not
-        used, and the gain is an estimate.
-    """
-    share = to_numpy(found.shares[:, i]).astype(np.float64)
-    places = np.flatnonzero(share > HELD)
-    if len(places) < 2:
-        return -np.inf, state.keep(np.array([i, i]))
-    held = share * to_numpy(found.counts).astype(np.float64)
-
-    def some(n: int) -> R:
-        if len(places) <= n:
-            return family.part(rows, places, held[places])
-        chosen = np.sort(rng.choice(places, n, replace=False))
-        return family.part(rows, chosen, len(places) / n * held[chosen])
-
-    def rise(part: R) -> float:
-        base = _dot(family.counts(part), family.log_joint(part, alone)[:, 0])
-        return float(
-            np.nanmax(levels, initial=-np.inf) - base - float(family.rest_bound(rest, alone, 1)[0])
-        )
-
-    rest, alone = pool.sum(axis=0) - pool[i], state.keep(np.array([i]))
-    one = family.n_parameters(alone)
-    more = family.n_parameters(alone.add(alone, 0.5)) - one
-    enough = SCREEN_SAFETY * more / worth if worth > SCREEN_SAFETY * more else 0.0
-    few = min(len(places), max(SCREEN_ROWS, 4 * one, math.ceil(enough * len(places))))
-    part = some(few)
-    trials, half = family.split_starts(part, state, i, rng), budget.steps // 2
-    if trials.k == 0:
-        return -np.inf, state.keep(np.array([i, i]))
-    trials, levels = _fit_pairs(family, part, trials, rest, SCREEN_STEPS)
-    chance = more * float(held[places].sum()) / few  # of few rows, each of its mean weight
-    if _most_gain(gain := rise(part), chance) < worth:
-        return gain, trials.keep(_best_pairs(levels, 1))
-    trials, levels = _fit_pairs(family, some(budget.rows), trials, rest, half - SCREEN_STEPS)
-    # Successive halving: a quarter of the trials goes on, and on all rows of the component, since
-    # parameters that fit some of the rows by chance do not fit the others.
-    trials = trials.take(_best_pairs(levels, max(FEWEST_TRIALS, len(levels) // 4)))
-    part = some(len(places))
-    trials, levels = _fit_pairs(family, part, trials, rest, half)
-    return rise(part), trials.keep(_best_pairs(levels, 1))
-
-
-def _most_gain(gain: float, chance: float) -> float:
-    """Return the most that a split may gain in the end.
-
-    Parameters
-    ----------
-    gain : float
-        After a few steps.
-    chance : float
-        What it gains by chance: p ± √p nats for p further parameters.
-    """
-    most = chance + SCREEN_SAFETY * math.sqrt(chance)
-    return min(SCREEN_SAFETY * gain, most + SCREEN_SAFETY * max(gain - chance, 0.0))
-
-
-def _fit_pairs(
-    family: Family[R, S, E], part: R, trials: S, rest: Floats, steps: int
-) -> tuple[S, Floats]:
-    """Run EM of pairs; return them and their log-likelihoods, with the rest."""
-    counts = family.counts(part)
-    for _ in range(steps):
-        shares = _pair_shares(family.log_joint(part, trials), counts)
-        trials = family.fit_trials(family.expect(part, shares, trials), trials, 2, rest)
-    joint = family.log_joint(part, trials)
-    xp, one, other = namespace_of(joint), joint[:, 0::2], joint[:, 1::2]
-    levels = counts @ (xp.maximum(one, other) + xp.log1p(xp.exp(-xp.abs(one - other))))
-    found: Floats = to_numpy(levels).astype(np.float64)
-    return trials, found + family.rest_bound(rest, trials, 2)
-
-
-def _pair_shares(joint: Array, counts: Array) -> Array:
-    """Return responsibilities within pairs times counts, (n, 2s); the argument is overwritten."""
-    xp = namespace_of(joint)
-    odds = xp.exp(xp.clip(joint[:, 1::2] - joint[:, 0::2], max=LARGEST_LOG))
-    joint[:, 0::2] = first = counts[:, None] / (1 + odds)
-    joint[:, 1::2] = counts[:, None] - first
-    return joint
-
-
-def _best_pairs(levels: Floats, n: int) -> Places:
-    """Return the components of the n best trials."""
-    best = np.argsort(-np.nan_to_num(levels, nan=-np.inf), kind="stable")[:n]
-    return np.column_stack([2 * best, 2 * best + 1]).ravel()
-
-
 def insertion_gains(
     family: Family[R, S, E],
     rows: R,
@@ -241,25 +139,56 @@ def insertion_gains(
     budget : Budget
         Its ``steps``.
     """
-    trials = candidates
-    if trials.k == 0:
-        return np.zeros(0), trials
-    xp, gains = namespace_of(found.shares), np.zeros(trials.k)
-    for step in range(budget.steps + 1):
-        odds = family.log_joint(rows, trials) - found.log_density[:, None]
-        odds = xp.exp(xp.clip(odds, max=LARGEST_LOG))
-        total = odds + (1 - move_like(trials.weights, found.shares))
-        if step in (budget.steps // 3, budget.steps):
-            gains = to_numpy(found.counts @ xp.log(total)).astype(np.float64)
-        if step == budget.steps:
-            break
-        if step == budget.steps // 3:  # the rest of the steps on the best
-            kept = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
-            trials, odds, total = trials.take(kept), _columns(odds, kept), _columns(total, kept)
-        sums = family.expect(rows, odds / total * found.counts[:, None], trials)
-        trials = family.fit_trials(sums, trials, 1, None)
+    if candidates.k == 0:
+        return np.zeros(0), candidates
+    few = budget.steps // 3
+    some, there = found.part(family, rows, SEARCH.rows)
+    gains, trials = _fit_insertions(family, some, there, candidates, few)
+    best = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
+    trials = trials.take(best)
+    gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
     order = np.argsort(-gains, kind="stable")
     return gains[order], trials.take(order)
+
+
+def _fit_insertions(
+    family: Family[R, S, E], rows: R, found: Shares, candidates: S, steps: int
+) -> tuple[Floats, S]:
+    """Run EM of each candidate beside a mixture, in parts that bound the memory."""
+    size = max(1, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
+    places = [np.arange(part.start, part.stop) for part in blocks(range(candidates.k), size)]
+    climbed = [_insert_at_once(family, rows, found, candidates.take(at), steps) for at in places]
+    gains, trials = zip(*climbed, strict=True)
+    return np.concatenate(gains), trials[0].join(*trials[1:])
+
+
+def _insert_at_once(
+    family: Family[R, S, E], rows: R, found: Shares, trials: S, steps: int
+) -> tuple[Floats, S]:
+    for _ in range(steps):
+        odds, rest = _odds(family, rows, found, trials)
+        odds /= odds + rest
+        odds *= found.counts[:, None]
+        trials = family.fit_trials(family.expect(rows, odds, trials), trials, 1, None)
+        del odds  # before the next one is made
+    odds, rest = _odds(family, rows, found, trials)
+    odds += rest
+    return to_numpy(found.counts @ map_into("log", odds)).astype(np.float64), trials
+
+
+def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[Array, Array]:
+    """Return w φ / p of each row and trial (n, m), and the shares 1 - w of the mixture (m,)."""
+    odds = family.log_joint(rows, trials)
+    odds -= found.log_density[:, None]
+    odds = exp_into(odds, LARGEST_LOG)
+    return odds, 1 - move_like(trials.weights, odds)
+
+
+def merges_of(family: Family[R, S, E], rows: R, state: S) -> Merges[S]:
+    """Return what it costs to merge pairs of components or to drop one, the cheapest first."""
+    found = responsibilities(family, rows, state)
+    sums = family.expect(rows, found.shares * found.counts[:, None], state)
+    return merge_losses(family, rows, state, found, sums)
 
 
 def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
@@ -278,10 +207,37 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
     pairs, others = _overlapping_pairs(found, state.weights), _complements(found.shares)
     # one component for each pair, its weight a share of all rows
     merged = family.fit_trials(sums.join(*pairs.T), state.take(pairs[:, 0]), 1, None)
-    rest = xp.log(xp.clip(others, min=SMALLEST_REST))
-    dropped = to_numpy(-counts @ rest) + float(xp.sum(counts)) * np.log1p(
+    logs = map_into("log", xp.clip(others, min=SMALLEST_REST))
+    dropped = to_numpy(-counts @ logs) + float(xp.sum(counts)) * np.log1p(
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
     )
+    # Where there are many rows, some of them show which pairs are not the cheapest by far.
+    some, there = found.part(family, rows, SEARCH.rows)
+    rest = others if there is found else _complements(there.shares)
+    losses = _pair_losses(family, some, merged, there, rest, pairs)
+    if there is not found:
+        close = np.flatnonzero(losses < FAR * max(float(losses.min()), 1.0))
+        near, one = pairs[close], merged.take(close)
+        losses[close] = _pair_losses(family, rows, one, found, others, near)
+    every = np.append(losses, dropped)
+    own = np.repeat(np.arange(k)[:, None], 2, axis=1)
+    order = np.argsort(every, kind="stable")
+    both = np.vstack([pairs, own])
+    padded = merged.take(np.append(np.arange(len(pairs)), np.zeros(k, dtype=int)))
+    return Merges(every[order], both[order], padded.take(order))
+
+
+def _pair_losses(
+    family: Family[R, S, E], rows: R, merged: S, found: Shares, others: Array, pairs: Places
+) -> Floats:
+    """Return the fall of the log-likelihood where each of some components replaces a pair.
+
+    Parameters
+    ----------
+    others : array of shape (n, k)
+        Responsibilities of the other components.
+    """
+    xp, counts = namespace_of(found.shares), found.counts
     losses = []
     numbers = DEFAULT_BUDGET.cache if on_host(counts) else DEFAULT_BUDGET.block
     step = max(1, numbers // int(counts.shape[0]))
@@ -289,16 +245,11 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
         last = min(first + step, len(pairs))
         odds = family.log_joint(rows, merged.take(np.arange(first, last)))
         odds -= found.log_density[:, None]
-        odds = map_into("exp", xp.clip(odds, max=LARGEST_LOG))
+        odds = exp_into(odds, LARGEST_LOG)
         i, j = pairs[first:last].T
         odds += xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
         losses.append(to_numpy(-counts @ map_into("log", odds)))
-    every = np.concatenate([*losses, dropped]).astype(np.float64)
-    own = np.repeat(np.arange(k)[:, None], 2, axis=1)
-    order = np.argsort(every, kind="stable")
-    both = np.vstack([pairs, own])
-    padded = merged.take(np.append(np.arange(len(pairs)), np.zeros(k, dtype=int)))
-    return Merges(every[order], both[order], padded.take(order))
+    return np.concatenate(losses).astype(np.float64)
 
 
 def _complements(shares: Array) -> Array:
@@ -326,7 +277,8 @@ def _columns(array: Array, chosen: Places) -> Array:
     return namespace_of(array).take(array, index_like(chosen, array), axis=1)
 
 
-def _dot(counts: Array, values: Array) -> float:
+def weighted_sum(counts: Array, values: Array) -> float:
+    """Return the sum of values that count as given, in double precision."""
     xp = namespace_of(values)
     product: Any = xp.sum(counts * values, dtype=xp.float64)
     return float(product)

@@ -1,0 +1,208 @@
+"""Search for lines on a sample: EM, moves and crossings, and whether they are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.lines import Lines
+from implicitmoments.rows import Rows
+from implicitmoments.search import (
+    LOCAL,
+    SEARCH,
+    Alternative,
+    Budget,
+    Fitted,
+    Merges,
+    Ranking,
+    cross_fresh,
+    cross_populations,
+    grow,
+    merges_of,
+    one_less,
+    one_more,
+    rank_moves,
+    run_em,
+    search_moves,
+    worth_of_component,
+)
+
+SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
+LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
+LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
+N_MOVES = 8  # tried on a sample; the first is usually the right one
+# Failures in a row before crossings end: no more than so many products of features, rows x lines
+# x coefficients², so that crossings take a few seconds at most. Two populations are crossed where
+# the sample is all rows and these are more than the least; else one fit with random ones.
+PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 3, 2**26, 2**23
+N_GROWTHS = 2  # where the first of the populations starts
+EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Lines after EM on a sample."""
+
+    family: LineFamily
+    rows: Rows  # the sample
+    rng: np.random.Generator
+    state: Lines
+    level: float  # mean log-likelihood per row of the sample
+    accepted: int = 0  # moves that raised the likelihood
+    ranked: Ranking[Lines] | None = None  # the moves, where they are known
+
+    @classmethod
+    def best_of(
+        cls, family: LineFamily, rows: Rows, starts: Sequence[Lines], rng: np.random.Generator
+    ) -> Found:
+        """Run EM from each start; return the lines of the highest likelihood."""
+        every = [run_em(family, rows, start, EM_ON_SAMPLE) for start in starts]
+        best = max(every, key=lambda each: each.level)
+        return cls(family, rows, rng, best.state, best.level)
+
+    @cached_property
+    def merges(self) -> Merges[Lines] | None:
+        """Ways to one line less; None for a single line."""
+        if self.ranked is not None:
+            return self.ranked.merges
+        return merges_of(self.family, self.rows, self.state) if self.state.k > 1 else None
+
+    @cached_property
+    def ranking(self) -> Ranking[Lines]:
+        """The moves, by their predicted gains."""
+        if self.ranked is not None:
+            return self.ranked
+        return rank_moves(
+            self.family, self.rows, self.state, self.rng, local_budget(self.rows), worth=self.worth
+        )
+
+    @property
+    def worth(self) -> float:
+        """A predicted gain of a split from which one line more may have a lower BIC."""
+        return worth_of_component(self.family, self.rows, self.state)
+
+    @cached_property
+    def less(self) -> Alternative[Lines] | None:
+        """One line less, if it loses no more than chance explains."""
+        return one_less(self.family, self.state, self.merges, [(self.rows, self.level)])
+
+    @cached_property
+    def more(self) -> Alternative[Lines] | None:
+        """More lines, if BIC of the sample is lower."""
+        return one_more(self.family, self.state, self.ranking, self.rows, self.level)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no line is superfluous or looks double, and no move promises a gain."""
+        if self.less is not None or next(self.ranking.promising(), None) is not None:
+            return False
+        return self.more is None
+
+    def move(self) -> Found:
+        """Exchange lines while that raises the likelihood."""
+        moved = search_moves(
+            self.family,
+            self.rows,
+            self.state,
+            N_MOVES,
+            self.rng,
+            EM_ON_SAMPLE,
+            local_budget(self.rows),
+            worth=self.worth,
+            ranking=self.ranking,
+        )
+        return replace(
+            self,
+            state=moved.state,
+            level=moved.log_likelihood / self.rows.total,
+            accepted=self.accepted + moved.accepted,
+            ranked=moved.ranking,
+        )
+
+    def cross(self, *, whole: bool) -> tuple[Found, float]:
+        """Cross the lines with others; return the best, and how two searches differed, in nats.
+
+        With discrete inputs lines may exchange labels between the values of a column, and with few
+        rows they may hold rows of many others: no split of one line repairs that.
+
+        Parameters
+        ----------
+        whole : bool
+            The sample is all rows.
+        """
+        family, rows, rng, (k, q) = self.family, self.rows, self.rng, self.state.coef.shape
+        products = CROSSED_PRODUCTS if whole else CROSSED_ON_SAMPLE
+        patience = min(PATIENCE, products // (rows.n * k * q * q))
+
+        def fresh() -> Lines:
+            return family.random_lines(rows, self.state, rng)
+
+        last = self
+
+        def settled(fitted: Fitted[Lines]) -> bool:
+            nonlocal last
+            last = self._after(fitted)
+            return not whole and last.settled  # with few rows lines may be wrong and seem so
+
+        if not whole or patience < LEAST_PATIENCE:
+            patience = max(patience, LEAST_PATIENCE)
+            best = cross_fresh(family, rows, self.state, fresh, patience, settled)
+            return last if last.state is best.state else self._after(best), 0.0
+        one, local = one_line(family, rows), local_budget(rows)
+        grown = [grow(family, rows, one, k, rng, local=local).state for _ in range(N_GROWTHS)]
+        crossed = cross_populations(family, rows, [*grown, self.state], fresh, patience, rng)
+        best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
+        return self._after(best), crossed.apart
+
+    def _after(self, fitted: Fitted[Lines]) -> Found:
+        return replace(self, state=fitted.state, level=fitted.level, ranked=None)
+
+
+def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:
+    """Check lines on larger samples where they are light or in noise; search again where needed.
+
+    Returns the lines of the last search, and lines after EM on the largest sample.
+    """
+    family, (k, q) = found.family, found.state.coef.shape
+    n, checked = rows_for(k, q), found
+    while checked.rows.n < rows.kept:
+        lines, n_before = checked.state, checked.rows.n
+        needed = rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
+        if float(lines.weights @ lines.variances) > LOUD:
+            needed *= IN_NOISE
+        if needed < 2 * n:
+            break
+        n = needed
+        checked = Found.best_of(family, some_of(rows, n), [lines], found.rng)
+        checked = replace(checked, accepted=found.accepted)
+        if checked.less is not None:
+            checked, _ = checked.cross(whole=False)
+            checked = found = checked if checked.settled else checked.move()
+        if checked.rows.n == n_before:  # memory holds no more
+            break
+    return found, checked
+
+
+def some_of(rows: Rows, n: int) -> Rows:
+    """Return n random rows, held in memory; all of them if they are fewer than 2 n."""
+    return rows.sample(n if rows.kept >= 2 * n else rows.n)
+
+
+def one_line(family: LineFamily, rows: Rows) -> Lines:
+    """Return a line where EM of one component starts; its first step is least squares."""
+    q = rows.n_features - 1
+    return Lines(np.ones(1), np.zeros((1, q)), np.ones(1), family.model.freedom(1))
+
+
+def rows_for(k: float, q: int) -> int:
+    """Return the size of a sample for k lines with q coefficients."""
+    return max(SAMPLE_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
+
+
+def local_budget(rows: Rows) -> Budget:
+    """Return the budget of a split: enough rows for the coefficients of one line."""
+    return replace(LOCAL, rows=max(600, 30 * (rows.n_features - 1)))
