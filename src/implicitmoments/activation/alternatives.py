@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from implicitmoments.activation.least_squares import fit_network, measure_loss
 from implicitmoments.activation.moves import (
     GROWTH_ROWS,
     HOPE,
@@ -17,7 +18,7 @@ from implicitmoments.activation.moves import (
     inside_span,
     some_of,
 )
-from implicitmoments.activation.network import FittedNetwork, fit_network, measure_loss
+from implicitmoments.activation.network import FittedNetwork
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 

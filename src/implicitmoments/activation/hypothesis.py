@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.activation.network import ROWS_PER_UNKNOWN
+from implicitmoments.activation.least_squares import ROWS_PER_UNKNOWN
 from implicitmoments.activation.polynomial import (
     Choice,
     Features,
@@ -184,7 +184,7 @@ def fit_polynomial(
             basis, turn = turn_span(rows, _fit_roughly(view, rough, fold))
             view = _in_span(view, basis)
             turns.append(turn)
-        view = _in_span(all_rows(problem), basis)
+        view = _in_span(all_rows(problem), to_numpy(view.frame.basis))
     fitted = _fit_in_span(view, problem, how, degrees)
     # as estimated first: a span that was fitted to the labels is no sample
     steps = steps or (() if fitted.fold is None else fitted.fold.steps)

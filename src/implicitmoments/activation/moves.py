@@ -15,19 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.activation.network import (
+from implicitmoments.activation.least_squares import (
     MOST_UNKNOWNS,
     NOISELESS,
     ROWS_PER_UNKNOWN,
-    FittedNetwork,
-    Network,
     fit_network,
     fit_weights,
     measure_loss,
-    unit_rows,
     weight_equations,
     weighted_jacobian,
 )
+from implicitmoments.activation.network import FittedNetwork, Network, unit_rows
 from implicitmoments.activation.standard_errors import StandardErrors
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Sums, weights_of

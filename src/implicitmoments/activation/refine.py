@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.activation.alternatives import note_alternative
+from implicitmoments.activation.least_squares import fit_network, fit_weights
 from implicitmoments.activation.moves import (
     QUICK_STEPS,
     QUICK_TOL,
@@ -28,7 +29,7 @@ from implicitmoments.activation.moves import (
     smaller,
     some_of,
 )
-from implicitmoments.activation.network import FittedNetwork, Network, fit_network, fit_weights
+from implicitmoments.activation.network import FittedNetwork, Network
 from implicitmoments.activation.standard_errors import StandardErrors, standard_errors
 from implicitmoments.activation.starts import network_starts
 from implicitmoments.arrays import Floats

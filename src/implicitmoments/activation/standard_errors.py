@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.activation.network import MOST_UNKNOWNS, FittedNetwork, mean_curvature
+from implicitmoments.activation.least_squares import MOST_UNKNOWNS, mean_curvature
+from implicitmoments.activation.network import FittedNetwork
 from implicitmoments.arrays import TINY, Floats
 from implicitmoments.rows import Rows
 
