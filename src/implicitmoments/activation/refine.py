@@ -42,7 +42,7 @@ from implicitmoments.search import grow_and_prune
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
-CONTINUED = 2  # starts of least error after a few steps, which are fitted further
+CONTINUED = 3  # starts of least error after a few steps, which are fitted further
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
 FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function
 
