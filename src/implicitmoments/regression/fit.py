@@ -147,7 +147,7 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     q, apart, peak = many.n_features - 1, 0.0, None
     some, rough = some_of(many, rows_for(k, q)), some_of(many, rows_for_peaks(k, q))
     start = _start(family.model, rough, k, data.seed)
-    whole = some.n == many.kept
+    whole = many.kept < rows_for(k, q)  # few rows
     first = [start.first.lines] if whole else [start.first.lines, *others]
     found = Found.best_of(family, some, first, rng)
     if not whole and found.settled:
@@ -186,7 +186,7 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
     one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
     grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
     held = replace(data, rows=data.many)
-    if data.many.kept < 2 * rows_for(grown.searched.state.k, q):
+    if data.many.kept < rows_for(grown.searched.state.k, q):
         fits = _fit_each(held, grown, most, rng)
     else:
         fits = _fit_around(held, grown.searched.state, most)

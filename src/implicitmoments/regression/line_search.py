@@ -188,8 +188,8 @@ def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:
 
 
 def some_of(rows: Rows, n: int) -> Rows:
-    """Return n random rows, held in memory; all of them if they are fewer than 2 n."""
-    return rows.sample(n if rows.kept >= 2 * n else rows.n)
+    """Return n random rows, held in memory; all of them if they are fewer than 1.5 n."""
+    return rows.sample(n if 2 * rows.kept >= 3 * n else rows.n)
 
 
 def one_line(family: LineFamily, rows: Rows) -> Lines:
