@@ -7,10 +7,11 @@ import numpy as np
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
+from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians, make_view
 from implicitmoments.mixture.agglomeration import GroupSums, TiedAgglomeration
+from implicitmoments.mixture.alternatives import other_shape
 from implicitmoments.rows import DEFAULT_BUDGET, ArraySource, MemoryBudget, Rows
-from implicitmoments.search import Budget, insertion_gains
+from implicitmoments.search import SEARCH, Budget, insertion_gains, run_em
 from implicitmoments.search.trials import responsibilities
 
 
@@ -61,3 +62,21 @@ def test_merges_form_no_array_of_all_pairs():
         joined.merge(100)
     assert joined.k == m - 100
     assert peak[0] < 8 * m**2 / 2
+
+
+def test_shapes_are_compared_on_a_part_of_the_rows_first():
+    """Columns whose spreads differ by 3 % are found; where none differ, all rows are not held."""
+    rng, k, d, peaks = np.random.default_rng(0), 10, 8, []
+    means = 6 * rng.normal(size=(k, d))
+    mixture = Gaussians(np.full(k, 1 / k), means, np.ones(k))
+    spherical = rng.normal(size=(20_000, d))
+    for spread, code in ((0.0, None), (0.03, "columns_differ_in_spread")):
+        X = means[rng.integers(k, size=len(spherical))]
+        rows = Rows.of(X + spherical * (1 + spread * np.linspace(-1, 1, d)))
+        view = make_view(rows, CovarianceType("tied_spherical"), 1e-6)
+        fitted = run_em(view.family, view.rows(rows).hold(), view.inside(mixture), SEARCH).state
+        with traced() as peak:
+            found = list(other_shape(view, rows, fitted))
+        assert [note.code for _, note in found] == [code] * (code is not None)
+        peaks.append(peak[0])
+    assert peaks[0] < 0.7 * peaks[1]

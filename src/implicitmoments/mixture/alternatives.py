@@ -33,6 +33,9 @@ from implicitmoments.search.tails import compare_laws, suspicious, tails_note
 
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 ROWS_PER_PARAMETER = 4  # with which laws are compared: gains by chance are half a nat for each
+# Of a sample of which one is looked at first. As many times q/2 nats are just below the penalty of
+# q parameters in BIC from 5,000 rows on; and the deviations that a gain may fall short by chance.
+PARTS, BY_CHANCE = 4, 3.0
 LOADED = 0.5  # of the largest entry of a direction: columns with less are not named
 Better = tuple[float, Note]  # by how much BIC is lower, and what to say
 
@@ -60,7 +63,7 @@ def find_better(
     """
     found, (whole, shape, sample) = list[Better](), shaped or (view, state, parts[0][0])
     if len(options.types) == 1:
-        found += other_shape(whole, whole.rows(given).hold(), shape, fewer=options.k is None)
+        found += other_shape(whole, given, shape, fewer=options.k is None)
     if options.k is not None or state.k >= options.most:
         if ranking is None:
             ranking = rank_moves(view.family, parts[0][0], state, rng)
@@ -135,31 +138,28 @@ def other_law(
 
 
 def other_shape(
-    view: View, sample: Rows, state: Gaussians, *, fewer: bool = False
+    view: View, given: Rows, state: Gaussians, *, fewer: bool = False
 ) -> Iterator[Better]:
     """Yield a note where BIC of a type of covariance that contains that of the fit is lower.
 
     Parameters
     ----------
-    sample : Rows
-        In the coordinates of the view, held in double precision.
+    given : Rows
+        A sample in the user's units.
     fewer : bool
         Whether the other type may have fewer components, as where their number was chosen.
     """
-    family, found, k, d = view.family, dict[str, tuple[float, Gaussians]](), state.k, state.d
+    family, found, k = view.family, dict[str, tuple[float, Gaussians]](), state.k
+    others = list(_richer_families(family, given, state))
+    if not fewer:
+        others = _worth_comparing(view, others, given, state)
+    if not others:
+        return
+    sample = view.rows(given).hold()  # in double precision
     shares = softmax_rows(family.log_joint(sample, state))[0]
-    own = _score(family, sample, state)
-    richer = [name for name in COVARIANCE_TYPES if family.kind.name in with_poorer(name)[:-1]]
-    # of those that are the same, as in one column, the first
-    kinds = {family.kind.n_parameters(k, d): family.kind}
-    for kind in map(CovarianceType, richer):
-        kinds.setdefault(kind.n_parameters(k, d), kind)
-    assigned = [shares]
-    for kind in list(kinds.values())[:0:-1]:  # simpler types start from richer ones, too
-        products = sample.n * k * kind.n_numbers(d)
-        if products > MOST_PRODUCTS:
-            continue
-        other = replace(family, kind=kind, known=None)
+    own, assigned = _score(family, sample, state), [shares]
+    for other in others:  # simpler types start from richer ones, too
+        kind, products = other.kind, _n_products(other.kind, sample, state)
         starts = [other.from_shares(sample, each) for each in assigned]
         if fewer and k > 1:
             labels = to_numpy(shares).argmax(axis=1)
@@ -180,6 +180,49 @@ def other_shape(
         above = better.variances.min(axis=0) > family.least
         varying = np.flatnonzero(above if above.any() else ~above)
         yield gain, _shape_note(view, better, varying, values)
+
+
+def _n_products(kind: CovarianceType, sample: Rows, state: Gaussians) -> int:
+    return sample.n * state.k * kind.n_numbers(state.d)
+
+
+def _richer_families(
+    family: GaussianFamily, sample: Rows, state: Gaussians
+) -> Iterator[GaussianFamily]:
+    """Yield families of the types that contain that of a fit, from the most parameters on."""
+    k, d = state.k, state.d
+    richer = [name for name in COVARIANCE_TYPES if family.kind.name in with_poorer(name)[:-1]]
+    # of those that are the same, as in one column, the first
+    kinds = {family.kind.n_parameters(k, d): family.kind}
+    for kind in map(CovarianceType, richer):
+        kinds.setdefault(kind.n_parameters(k, d), kind)
+    for kind in list(kinds.values())[:0:-1]:
+        if _n_products(kind, sample, state) <= MOST_PRODUCTS:
+            yield replace(family, kind=kind, known=None)
+
+
+def _worth_comparing(
+    view: View, others: list[GaussianFamily], given: Rows, state: Gaussians
+) -> list[GaussianFamily]:
+    """Return those types of which a part of a sample leaves open that BIC is lower on all of it.
+
+    The M-step of q further parameters gains about q/2 nats of any rows by chance, with a deviation
+    of √(q/2), and what is more grows with the rows. All of it is taken to grow.
+    """
+    if given.n < PARTS * LOCAL.rows:
+        return others
+    family, part = view.family, view.rows(given.sample(given.n // PARTS, 0)).hold()
+    shares, worth = softmax_rows(family.log_joint(part, state))[0], list[GaussianFamily]()
+    # means and weights of the part, which the other types have as well
+    own = family.e_step(part, family.from_shares(part, shares)).level
+    for other in others:
+        start = other.from_shares(part, shares)
+        gain = (other.e_step(part, start).level - own) * part.total
+        more = other.n_parameters(start) - family.n_parameters(state)
+        gain = (gain + BY_CHANCE * math.sqrt(0.5 * more)) * given.total / part.total
+        if gain > 0.5 * more * math.log(given.total):
+            worth.append(other)
+    return worth
 
 
 def _score(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:
