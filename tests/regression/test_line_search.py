@@ -53,7 +53,7 @@ def test_lines_are_settled_unless_one_of_them_is_superfluous():
     wrong = Found.best_of(FAMILY, rows, [twice], rng)
     assert wrong.level < right.level - 0.01
     assert not wrong.settled
-    found, apart = wrong.cross(whole=False)
+    found, apart = wrong.cross(few=False, trusted=True)
     assert apart == 0
     assert found.level == pytest.approx(right.level, abs=1e-4)
 

@@ -6,7 +6,7 @@ import pytest
 from implicitmoments import RegressionMixture
 from implicitmoments.regression import Lines, Model, ScoredLines, design_rows, line_errors
 from implicitmoments.rows import Rows
-from implicitmoments.search import measure_information
+from implicitmoments.search import information_sums, measure_information
 
 
 def test_one_line_has_the_covariance_of_least_squares(rng):
@@ -55,3 +55,21 @@ def test_errors_are_none_if_not_asked_for_and_noted_if_unknown(rng):
     few = RegressionMixture(1, random_state=0).fit(rng.normal(size=(7, 5)), rng.normal(size=7))
     assert "errors_unknown" in few.notes_.codes
     assert np.isnan(few.coef_errors_).all()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("freedom", [np.inf, 5.0])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_sums_of_the_information_are_those_of_all_scores(rng, shared, freedom, intercept):
+    """Products of numbers with z zᵀ, and the same sums of the scores of each row."""
+    X, k = rng.normal(size=(300, 4)), 3
+    rows = design_rows(Rows.of(X, y=rng.normal(size=300), counts=rng.uniform(1, 3, size=300)))
+    coef = rng.normal(size=(k, 5))
+    coef[:, 0] *= intercept
+    variances = np.full(k, 0.5) if shared else np.array([0.3, 0.5, 1.0])
+    lines = Lines(np.array([0.5, 0.3, 0.2]), coef, variances, np.full(k, freedom))
+    scored = ScoredLines(lines, Model(shared, intercept, not np.isinf(freedom)))
+    fast, plain = scored.information(rows.block), information_sums(scored, rows.block)
+    assert fast.keys() == plain.keys()
+    for name, value in plain.items():
+        np.testing.assert_allclose(fast[name], value, rtol=1e-9, atol=1e-9, err_msg=name)

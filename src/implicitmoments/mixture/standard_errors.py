@@ -26,9 +26,10 @@ from implicitmoments.mixture.gaussians import (
     precisions_of,
     symmetric,
 )
-from implicitmoments.rows import Block, Rows
+from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.search import (
     ComponentScores,
+    information_sums,
     parameter_covariance,
     row_weights,
     weight_errors,
@@ -115,6 +116,10 @@ class ScoredGaussians:
         found = [self._component(u, weights, law, i) for i, u in enumerate(points)]
         scores, curvatures = zip(*found, strict=True)
         return ComponentScores(shares, xp.stack(scores, axis=1), np.stack(curvatures))
+
+    def information(self, block: Block) -> Sums:
+        """Return the sums of which the information is made."""
+        return information_sums(self, block)
 
     def leverages(self, block: Block, covariances: Floats) -> Array:
         """Return the leverage on each component, the same for all rows, (1, k)."""

@@ -18,6 +18,7 @@ from implicitmoments.regression.initialisation import (
 )
 from implicitmoments.regression.line_search import (
     EM_ON_SAMPLE,
+    LEAST_PATIENCE,
     N_MOVES,
     Found,
     check_larger,
@@ -93,6 +94,7 @@ def fit_lines(
     model: Model,
     *,
     most: int,
+    gaussian: bool,
     seed: int,
     max_iter: int,
     tol: float,
@@ -103,6 +105,8 @@ def fit_lines(
     ----------
     most : int
         The largest number of lines.
+    gaussian : bool
+        Whether the inputs look Gaussian: the characteristic function then has no false peaks.
     max_iter, tol : int and float
         Of EM on all rows.
     """
@@ -111,7 +115,7 @@ def fit_lines(
     family = LineFamily(model, least_ratio(min(rows.kept, rows_for(1, q)), q))
     about = k or min(most, USUAL_LINES)
     many = some_of(rows, max(FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS * about))
-    data = _Data(family, rows, many, seed, replace(WHOLE, steps=max_iter, tol=tol))
+    data = _Data(family, rows, many, gaussian, seed, replace(WHOLE, steps=max_iter, tol=tol))
     fits = _choose(data, most) if k is None else {k: _fit_k(data, k)}
     scores = {number: data.bic(fit) for number, fit in sorted(fits.items())}
     best = fits[min(scores, key=scores.__getitem__)]
@@ -132,6 +136,7 @@ class _Data:
     family: LineFamily
     rows: Rows  # all of them
     many: Rows  # held in memory; all where they are few enough
+    gaussian: bool
     seed: int
     budget: Budget  # of EM on all rows
 
@@ -147,17 +152,17 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     q, apart, peak = many.n_features - 1, 0.0, None
     some, rough = some_of(many, rows_for(k, q)), some_of(many, rows_for_peaks(k, q))
     start = _start(family.model, rough, k, data.seed)
-    whole = some.n == many.kept
-    first = [start.first.lines] if whole else [start.first.lines, *others]
-    found = Found.best_of(family, some, first, rng)
-    if not whole and found.settled:
+    few = many.kept < rows_for(k, q)
+    found = Found.best_of(family, some, [start.first.lines, *([] if few else others)], rng)
+    # with few rows, and with discrete inputs, lines may be wrong and seem settled
+    trusted = not few and (data.gaussian or found.patience(few=few) < LEAST_PATIENCE)
+    if trusted and found.settled:
         peak = highest_peak(family.model, rough, found.state, rng)
     if k > 1 and (peak is None or peak.unexplained):
-        found, apart = found.cross(whole=whole)
-        if whole and others:  # after what a fit without them finds
+        found, apart = found.cross(few=few, trusted=trusted)
+        if few and others:  # after what a fit without them finds
             found = Found.best_of(family, some, [found.state, *others], rng)
-        # with few rows lines may be wrong and seem settled
-        found, peak = found.move() if whole or not found.settled else found, None
+        found, peak = found.move() if not (trusted and found.settled) else found, None
     found, checked = check_larger(data.rows, found)
     if peak is None or found.accepted:
         peak = highest_peak(family.model, rough, checked.state, rng)
@@ -186,7 +191,7 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
     one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
     grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
     held = replace(data, rows=data.many)
-    if data.many.kept < 2 * rows_for(grown.searched.state.k, q):
+    if data.many.kept < rows_for(grown.searched.state.k, q):
         fits = _fit_each(held, grown, most, rng)
     else:
         fits = _fit_around(held, grown.searched.state, most)

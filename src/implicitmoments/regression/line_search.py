@@ -36,8 +36,8 @@ LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sampl
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
 N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
-# x coefficients², so that crossings take a few seconds at most. Two populations are crossed where
-# the sample is all rows and these are more than the least; else one fit with random ones.
+# x coefficients², so that crossings take a few seconds at most. Populations are crossed if lines
+# that seem settled may be wrong and these are more than the least; else one fit with random ones.
 PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 3, 2**26, 2**23
 N_GROWTHS = 2  # where the first of the populations starts
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
@@ -123,7 +123,13 @@ class Found:
             ranked=moved.ranking,
         )
 
-    def cross(self, *, whole: bool) -> tuple[Found, float]:
+    def patience(self, *, few: bool) -> int:
+        """Return how many crossings in a row may fail."""
+        k, q = self.state.coef.shape
+        products = CROSSED_PRODUCTS if few else CROSSED_ON_SAMPLE
+        return int(min(PATIENCE, products // (self.rows.n * k * q * q)))
+
+    def cross(self, *, few: bool, trusted: bool) -> tuple[Found, float]:
         """Cross the lines with others; return the best, and how two searches differed, in nats.
 
         With discrete inputs lines may exchange labels between the values of a column, and with few
@@ -131,12 +137,13 @@ class Found:
 
         Parameters
         ----------
-        whole : bool
-            The sample is all rows.
+        few : bool
+            The sample is all rows, and they are fewer than it should have.
+        trusted : bool
+            Lines that are settled are right.
         """
-        family, rows, rng, (k, q) = self.family, self.rows, self.rng, self.state.coef.shape
-        products = CROSSED_PRODUCTS if whole else CROSSED_ON_SAMPLE
-        patience = min(PATIENCE, products // (rows.n * k * q * q))
+        family, rows, rng, k = self.family, self.rows, self.rng, self.state.k
+        patience = self.patience(few=few)
 
         def fresh() -> Lines:
             return family.random_lines(rows, self.state, rng)
@@ -146,9 +153,9 @@ class Found:
         def settled(fitted: Fitted[Lines]) -> bool:
             nonlocal last
             last = self._after(fitted)
-            return not whole and last.settled  # with few rows lines may be wrong and seem so
+            return trusted and last.settled
 
-        if not whole or patience < LEAST_PATIENCE:
+        if trusted or patience < LEAST_PATIENCE:
             patience = max(patience, LEAST_PATIENCE)
             best = cross_fresh(family, rows, self.state, fresh, patience, settled)
             return last if last.state is best.state else self._after(best), 0.0
@@ -156,7 +163,7 @@ class Found:
         grown = [grow(family, rows, one, k, rng, local=local).state for _ in range(N_GROWTHS)]
         crossed = cross_populations(family, rows, [*grown, self.state], fresh, patience, rng)
         best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
-        return self._after(best), crossed.apart
+        return self._after(best), crossed.apart if few else 0.0
 
     def _after(self, fitted: Fitted[Lines]) -> Found:
         return replace(self, state=fitted.state, level=fitted.level, ranked=None)
@@ -180,7 +187,7 @@ def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:
         checked = Found.best_of(family, some_of(rows, n), [lines], found.rng)
         checked = replace(checked, accepted=found.accepted)
         if checked.less is not None:
-            checked, _ = checked.cross(whole=False)
+            checked, _ = checked.cross(few=False, trusted=True)
             checked = found = checked if checked.settled else checked.move()
         if checked.rows.n == n_before:  # memory holds no more
             break
@@ -188,8 +195,8 @@ def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:
 
 
 def some_of(rows: Rows, n: int) -> Rows:
-    """Return n random rows, held in memory; all of them if they are fewer than 2 n."""
-    return rows.sample(n if rows.kept >= 2 * n else rows.n)
+    """Return n random rows, held in memory; all of them if they are fewer than 1.5 n."""
+    return rows.sample(n if 2 * rows.kept >= 3 * n else rows.n)
 
 
 def one_line(family: LineFamily, rows: Rows) -> Lines:

@@ -10,14 +10,27 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     cross_sums,
+    index_like,
     move_like,
     namespace_of,
     to_numpy,
 )
 from implicitmoments.regression.lines import Lines, Model, responsibilities
-from implicitmoments.regression.products import columns_of
-from implicitmoments.rows import Block, Rows
-from implicitmoments.search import ComponentScores, parameter_covariance, weight_errors
+from implicitmoments.regression.products import (
+    WIDEST_PRODUCTS,
+    as_sum,
+    columns_of,
+    pair_columns,
+    unfold,
+)
+from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.search import (
+    ComponentScores,
+    information_sums,
+    parameter_covariance,
+    weight_errors,
+)
+from implicitmoments.search.information import Layout
 from implicitmoments.search.noise import Derivatives, is_estimated
 
 
@@ -39,6 +52,17 @@ class LineErrors:
     coef: Floats
     noise: Floats
     freedom: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Derivatives:
+    """Derivatives of the log densities of k lines at n rows."""
+
+    z: Array  # (p, n)
+    shares: Array  # (k, n), responsibilities
+    slopes: Array  # (k, n): those by g are these times z
+    others: list[Array]  # (k, n), by the other parameters
+    curved: list[list[Array]]  # (k, n), minus second derivatives by g · z and by the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,30 +106,85 @@ class ScoredLines:
 
     def __call__(self, block: Block) -> ComponentScores:
         """Return the scores of a block of rows."""
+        at = self._derivatives(block)
+        xp = namespace_of(at.z)
+        z, shares, slopes = map(xp.matrix_transpose, (at.z, at.shares, at.slopes))
+        others = xp.stack([xp.matrix_transpose(each) for each in at.others], axis=2)
+        scores = xp.concat([slopes[:, :, None] * z[:, None, :], others], axis=2)
+        weighted = at.shares * block["counts"]
+        curvatures = [_curvature(z, weighted[i, :], at.curved, i) for i in range(self.lines.k)]
+        return ComponentScores(shares, scores, np.stack(curvatures))
+
+    def _derivatives(self, block: Block) -> _Derivatives:
         lines, columns = self.lines, columns_of(block)
-        xp = namespace_of(columns)
-        shares = xp.matrix_transpose(responsibilities(lines, columns)[0])
-        z = xp.matrix_transpose(columns[self.model.first : -1, :])
+        shares = responsibilities(lines, columns)[0]
         residuals = columns[-1, :] - move_like(lines.coef, columns) @ columns[:-1, :]
-        u = xp.matrix_transpose(residuals / move_like(np.sqrt(lines.variances), columns)[:, None])
-        law = Derivatives.of(u**2, self.freedom, 1)
-        # by g · z, λ and log ν: scores, and minus second derivatives
-        scores = [law.factors * u, 0.5 * (1 - law.factors * u**2)]
+        u = residuals / move_like(np.sqrt(lines.variances), columns)[:, None]
+        squares = u * u
+        law = Derivatives.of(squares, self.freedom, 1)
+        others, bent = [0.5 * (1 - law.factors * squares)], squares * law.bends
         curved = [
-            [law.factors - 2 * u**2 * law.bends, u**3 * law.bends],
-            [u**3 * law.bends, 0.5 - 0.5 * u**4 * law.bends],
+            [law.factors - 2 * bent, u * bent],
+            [u * bent, 0.5 - 0.5 * squares * bent],
         ]
         if law.tails is not None:
             score, cross, curvature = law.tails
-            scores.append(score)
-            edge = [-2 * u * cross, u**2 * cross]
+            others.append(score)
+            edge = [-2 * u * cross, squares * cross]
             curved = [[*row, each] for row, each in zip(curved, edge, strict=True)]
             curved.append([*edge, curvature])
-        slopes = scores[0][:, :, None] * z[:, None, :]
-        own = xp.concat([slopes, xp.stack(scores[1:], axis=2)], axis=2)
-        weighted = shares * block["counts"][:, None]
-        curvatures = [_curvature(z, weighted[:, i], curved, i) for i in range(lines.k)]
-        return ComponentScores(shares, own, np.stack(curvatures))
+        z = columns[self.model.first : -1, :]
+        return _Derivatives(z, shares, law.factors * u, others, curved)
+
+    def information(self, block: Block) -> Sums:
+        """Return the sums of which the information is made.
+
+        All scores are a number times z, or a number: sums of products of numbers with z zᵀ and
+        with z are all that is needed, as in an E-step.
+        """
+        if self.n_slopes > WIDEST_PRODUCTS:
+            return information_sums(self, block)
+        at, c = self._derivatives(block), block["counts"]
+        xp, pairs = namespace_of(c), np.triu_indices(self.lines.k)
+        slopes = at.shares * at.slopes
+        one, other = (xp.take(slopes, index_like(each, c), axis=0) for each in pairs)
+        within = at.shares * (at.slopes**2 - at.curved[0][0])
+        numbers = xp.concat([one * other, within], axis=0) * c
+        squares = as_sum(numbers @ xp.matrix_transpose(pair_columns(at.z)))
+        squares = unfold(squares, self.n_slopes)
+        n_between = len(pairs[0])
+        return {
+            "outer": self._outer(at, c, squares[:n_between]),
+            **_sums_by_line(at, c, squares[n_between:]),
+        }
+
+    def _outer(self, at: _Derivatives, c: Array, between: Floats) -> Floats:
+        """Return the sum of products of the scores of rows, (m, m).
+
+        Parameters
+        ----------
+        between : array of shape (k (k + 1) / 2, p, p)
+            Those of the slopes of two lines.
+        """
+        layout, xp, k, p = Layout.of(self), namespace_of(c), self.lines.k, self.n_slopes
+        # scores of rows in what is not a slope, in the order of Layout
+        parts, own = [at.shares * each for each in at.others], self.n_own - p
+        common = [xp.sum(each, axis=0, keepdims=True) for each in parts[own:]]
+        w = move_like(self.weights[:-1], c)[:, None]
+        rest = xp.concat([*parts[:own], *common, at.shares[:-1, :] - w], axis=0)
+        slopes = (at.shares * at.slopes)[:, None, :] * (rest * c)
+        mixed = xp.reshape(slopes, (-1, int(c.shape[0]))) @ xp.matrix_transpose(at.z)
+        edge = as_sum(mixed).reshape(k, -1, p).transpose(0, 2, 1).reshape(k * p, -1)
+        (i, j), every = np.triu_indices(k), np.zeros((k, p, k, p))
+        every[i, :, j, :] = every[j, :, i, :] = between
+        places = (np.arange(k)[:, None] * self.n_own + np.arange(p)).ravel()  # of slopes
+        others = np.setdiff1d(np.arange(layout.size), places)
+        outer = np.zeros((layout.size, layout.size))
+        outer[np.ix_(places, places)] = every.reshape(k * p, k * p)
+        outer[np.ix_(places, others)] = edge
+        outer[np.ix_(others, places)] = edge.T
+        outer[np.ix_(others, others)] = as_sum((rest * c) @ xp.matrix_transpose(rest))
+        return outer
 
     def leverages(self, block: Block, covariances: Floats) -> Array:
         """Return the leverage of each row on each line, (n, k), by the expected information."""
@@ -126,7 +205,7 @@ def _curvature(z: Array, weight: Array, curved: list[list[Array]], i: int) -> Fl
     ----------
     z : array of shape (n, p)
     weight : array of shape (n,)
-    curved : matrix of arrays of shape (n, k)
+    curved : matrix of arrays of shape (k, n)
         Minus second derivatives by g · z and by the other parameters.
     """
     p, m = int(z.shape[1]), len(curved) - 1
@@ -137,9 +216,33 @@ def _curvature(z: Array, weight: Array, curved: list[list[Array]], i: int) -> Fl
         for b, each in enumerate(row):
             left, right = (z if at == 0 else one for at in (a, b))
             found[parts[a], parts[b]] = to_numpy(
-                cross_sums(left * (weight * each[:, i])[:, None], right)
+                cross_sums(left * (weight * each[i, :])[:, None], right)
             )
     return found
+
+
+def _sums_by_line(at: _Derivatives, c: Array, within: Floats) -> Sums:
+    """Return the sums of :func:`implicitmoments.search.information_sums` by line.
+
+    Parameters
+    ----------
+    within : array of shape (k, p, p)
+        Products of the slopes of each line.
+    """
+    (k, p, _), xp = within.shape, namespace_of(c)
+    z, weighted = xp.matrix_transpose(at.z), at.shares * c
+    products = np.zeros((k, p + len(at.others), p + len(at.others)))
+    products[:, :p, :p] = within
+    scores = [as_sum((weighted * at.slopes) @ z)]
+    for a, one in enumerate(at.others):
+        scores.append(as_sum(xp.sum(weighted * one, axis=1))[:, None])
+        side = as_sum((weighted * (at.slopes * one - at.curved[0][1 + a])) @ z)
+        products[:, :p, p + a] = products[:, p + a, :p] = side
+        for b, other in enumerate(at.others):
+            number = weighted * (one * other - at.curved[1 + a][1 + b])
+            products[:, p + a, p + b] = as_sum(xp.sum(number, axis=1))
+    masses = as_sum(xp.sum(weighted, axis=1))
+    return {"products": products, "scores": np.hstack(scores), "masses": masses}
 
 
 def line_errors(

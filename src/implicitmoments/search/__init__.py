@@ -29,6 +29,7 @@ from implicitmoments.search.em import (
 )
 from implicitmoments.search.information import (
     ComponentScores,
+    information_sums,
     measure_information,
     parameter_covariance,
     row_weights,
@@ -84,6 +85,7 @@ __all__ = [
     "fit_neighbours",
     "grow",
     "grow_and_prune",
+    "information_sums",
     "insertion_gains",
     "measure_information",
     "merge_cheapest",

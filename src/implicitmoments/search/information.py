@@ -64,6 +64,10 @@ class ScoredComponents(Protocol):
         """Return the scores of a block of rows."""
         ...
 
+    def information(self, block: Block) -> Sums:
+        """Return the sums of :func:`information_sums`, perhaps in fewer operations."""
+        ...
+
     def leverages(self, block: Block, covariances: Floats) -> Array:
         r"""Return :math:`\operatorname{tr}(V_i B_i)` of each row, (n, k) or (1, k).
 
@@ -115,7 +119,7 @@ def measure_information(rows: Rows, components: ScoredComponents) -> Floats:
     :math:`\delta_{ij} - w_j`.
     """
     layout, w = Layout.of(components), components.weights[:-1]
-    sums = rows.fold(_Information(components), width=_width(layout), what="standard errors")
+    sums = rows.fold(components.information, width=_width(layout), what="standard errors")
     observed, masses = sums["outer"].copy(), sums["masses"]
     observed[layout.log_weights, layout.log_weights] += masses.sum() * _weight_information(w)
     for i in range(layout.k):
@@ -123,7 +127,7 @@ def measure_information(rows: Rows, components: ScoredComponents) -> Floats:
         score = np.eye(layout.k)[i, :-1] - w  # of the log-weights
         cross = np.outer(sums["scores"][i], score)
         products = [
-            [sums["products"][i] - sums["curvatures"][i], cross],
+            [sums["products"][i], cross],
             [cross.T, masses[i] * np.outer(score, score)],
         ]
         observed[np.ix_(places, places)] -= np.block(products)
@@ -155,28 +159,26 @@ def _row_scores(found: ComponentScores, components: ScoredComponents) -> Array:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Information:
-    """Sums over rows: products of their scores, and scores and products by component."""
+def information_sums(components: ScoredComponents, block: Block) -> Sums:
+    r"""Return the sums over rows of which the information is made.
 
-    components: ScoredComponents
-
-    def __call__(self, block: Block) -> Sums:
-        found = self.components(block)
-        R, S = found.shares, found.scores
-        c, scores = row_weights(block, R), _row_scores(found, self.components)
-        weighted = R * c
-        products = [
-            cross_sums(weighted[:, i, None] * S[:, i, :], S[:, i, :]) for i in range(R.shape[1])
-        ]
-        sums = [cross_sums(weighted[:, i, None], S[:, i, :])[0, :] for i in range(R.shape[1])]
-        return {
-            "outer": to_numpy(cross_sums(scores * c, scores)),
-            "products": np.stack([to_numpy(each) for each in products]),
-            "scores": np.stack([to_numpy(each) for each in sums]),
-            "curvatures": found.curvatures,
-            "masses": to_numpy(cross_sums(c, R))[0],
-        }
+    ``outer``, products of the scores of rows, (m, m); and by component ``products``, those of its
+    scores less the curvatures, :math:`\sum R_i (S_i S_i^T - B_i)`, ``scores`` and ``masses``.
+    """
+    found = components(block)
+    R, S = found.shares, found.scores
+    c, scores = row_weights(block, R), _row_scores(found, components)
+    weighted = R * c
+    products = [
+        cross_sums(weighted[:, i, None] * S[:, i, :], S[:, i, :]) for i in range(R.shape[1])
+    ]
+    sums = [cross_sums(weighted[:, i, None], S[:, i, :])[0, :] for i in range(R.shape[1])]
+    return {
+        "outer": to_numpy(cross_sums(scores * c, scores)),
+        "products": np.stack([to_numpy(each) for each in products]) - found.curvatures,
+        "scores": np.stack([to_numpy(each) for each in sums]),
+        "masses": to_numpy(cross_sums(c, R))[0],
+    }
 
 
 @dataclass(frozen=True, eq=False)
