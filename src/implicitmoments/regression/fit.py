@@ -25,6 +25,7 @@ from implicitmoments.regression.line_search import (
     local_budget,
     one_line,
     rows_for,
+    rows_needed,
     some_of,
 )
 from implicitmoments.regression.lines import Lines, Model
@@ -190,6 +191,11 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
     some = some_of(data.many, rows_for(1, q))
     one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
     grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
+    needed, begun = rows_needed(grown.searched.state), grown.searched.state
+    if some.n < data.many.kept and needed >= 2 * some.n:  # light lines, or noise
+        some = some_of(data.many, needed)
+        local = local_budget(some)
+        grown = choose_k(data.family, some, begun, most, 0, rng, EM_ON_SAMPLE, local)
     held = replace(data, rows=data.many)
     if data.many.kept < rows_for(grown.searched.state.k, q):
         fits = _fit_each(held, grown, most, rng)

@@ -19,6 +19,7 @@ from implicitmoments.search import (
     Fitted,
     Merges,
     Ranking,
+    cross,
     cross_fresh,
     cross_populations,
     grow,
@@ -142,7 +143,7 @@ class Found:
         trusted : bool
             Lines that are settled are right.
         """
-        family, rows, rng, k = self.family, self.rows, self.rng, self.state.k
+        family, rows, rng = self.family, self.rows, self.rng
         patience = self.patience(few=few)
 
         def fresh() -> Lines:
@@ -158,12 +159,21 @@ class Found:
         if trusted or patience < LEAST_PATIENCE:
             patience = max(patience, LEAST_PATIENCE)
             best = cross_fresh(family, rows, self.state, fresh, patience, settled)
-            return last if last.state is best.state else self._after(best), 0.0
-        one, local = one_line(family, rows), local_budget(rows)
-        grown = [grow(family, rows, one, k, rng, local=local).state for _ in range(N_GROWTHS)]
+            found = last if last.state is best.state else self._after(best)
+            if found.settled:
+                return found, 0.0
+            # in noise random lines are poor parents
+            child = cross(family, rows, best.state, self._grown())
+            return (self._after(child) if child.level > found.level else found), 0.0
+        grown = [self._grown() for _ in range(N_GROWTHS)]
         crossed = cross_populations(family, rows, [*grown, self.state], fresh, patience, rng)
         best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
         return self._after(best), crossed.apart if few else 0.0
+
+    def _grown(self) -> Lines:
+        """Return as many lines, grown from one by splits."""
+        one, local = one_line(self.family, self.rows), local_budget(self.rows)
+        return grow(self.family, self.rows, one, self.state.k, self.rng, local=local).state
 
     def _after(self, fitted: Fitted[Lines]) -> Found:
         return replace(self, state=fitted.state, level=fitted.level, ranked=None)
@@ -174,13 +184,10 @@ def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:
 
     Returns the lines of the last search, and lines after EM on the largest sample.
     """
-    family, (k, q) = found.family, found.state.coef.shape
-    n, checked = rows_for(k, q), found
+    family, n, checked = found.family, rows_for(*found.state.coef.shape), found
     while checked.rows.n < rows.kept:
         lines, n_before = checked.state, checked.rows.n
-        needed = rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
-        if float(lines.weights @ lines.variances) > LOUD:
-            needed *= IN_NOISE
+        needed = rows_needed(lines)
         if needed < 2 * n:
             break
         n = needed
@@ -208,6 +215,13 @@ def one_line(family: LineFamily, rows: Rows) -> Lines:
 def rows_for(k: float, q: int) -> int:
     """Return the size of a sample for k lines with q coefficients."""
     return max(SAMPLE_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
+
+
+def rows_needed(lines: Lines) -> int:
+    """Return the size of a sample for lines that may be light, or in noise."""
+    k, q = lines.coef.shape
+    needed = rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
+    return needed * (IN_NOISE if float(lines.weights @ lines.variances) > LOUD else 1)
 
 
 def local_budget(rows: Rows) -> Budget:
