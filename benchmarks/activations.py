@@ -3,6 +3,7 @@
 Run: python benchmarks/activations.py targets               R² compared with targets
      python benchmarks/activations.py signs [--seeds 10]    weights of both signs, biases, tanh
      python benchmarks/activations.py peers [--plot FILE]   error against rows, all peers
+     python benchmarks/activations.py speed [--seeds 3]     processor time beside MLPRegressor's
 
 Scores are R² on 20,000 new rows without noise. The settings of peers are chosen on a held-out
 tenth of the rows, and the time is that of one fit with these settings. The torch network, with
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -202,15 +203,17 @@ PEERS: dict[str, Callable[[Setting], Iterator[Fit]]] = {
 }
 
 
-def best_fit(fits: list[Fit], X: Floats, y: Floats, seed: int) -> tuple[Any, float]:
+def best_fit(
+    fits: list[Fit], X: Floats, y: Floats, seed: int, clock: Callable[[], float] = perf_counter
+) -> tuple[Any, float]:
     """Choose settings on held-out rows, and time one fit with the best."""
     chosen = fits[0]
     if len(fits) > 1:
         A, B, a, b = train_test_split(X, y, test_size=0.1, random_state=seed)
         chosen = max(fits, key=lambda fit: r2(b, fit(A, a)(B)))
-    clock = perf_counter()
+    start = clock()
     predict = chosen(X, y)
-    return predict, perf_counter() - clock
+    return predict, clock() - start
 
 
 def installed() -> list[str]:
@@ -332,6 +335,50 @@ def peers(
         draw_figure(results, names, plot)
 
 
+def timed(fit: Callable[..., Any], *given: Floats) -> tuple[Any, float]:
+    """Return what a fit returns, and its processor time."""
+    clock = process_time()
+    found = fit(*given)
+    return found, process_time() - clock
+
+
+def speed(seeds: int) -> None:
+    """Print times of the regressor, in the same process as those of its peer."""
+    print("| setting | rows | ours, s | MLPRegressor, s | ratio | R², ours | R², MLPRegressor |")
+    print("|---|---|---|---|---|---|---|")
+    settings = [Setting(relu(), 50, 10, 0.1), Setting(cosine(1.0), 50, 10, 0.1)]
+    for setting, n in product(settings, (3_000, 10_000, 30_000)):
+        found = np.array([_beside_mlp(setting, n, seed) for seed in range(700, 700 + seeds)])
+        own, peer, score, other = np.median(found, axis=0)
+        print(
+            f"| {setting} | {n:,} | {own:.2f} | {peer:.2f} | "
+            f"{np.median(found[:, 0] / found[:, 1]):.2f} | {score:.4f} | {other:.4f} |",
+            flush=True,
+        )
+    print("\n| polynomial alone | rows | s | R² |\n|---|---|---|---|")
+    for setting in (Setting(relu(), 50, 10), Setting(cosine(2.0), 50, 10)):
+        X, y, fresh, labels, _ = setting.draw(100_000, 700)
+        predict, own = timed(next(ours(setting, refine=False)), X, y)
+        print(
+            f"| {setting} | 100,000 | {own:.1f} | {r2(labels, predict(fresh)):.4f} |", flush=True
+        )
+    print("\n| setting | rows | n_components | s | R² |\n|---|---|---|---|---|")
+    setting, n = Setting(relu(), 60, 20, 0.1), 10_000
+    X, y, fresh, labels, _ = setting.draw(n, 700)
+    for k in (20, "auto"):
+        model, own = timed(ActivationSumRegressor("relu", k, random_state=0).fit, X, y)
+        score = r2(labels, model.predict(fresh))
+        print(f"| {setting} | {n:,} | {k} ({model.n_components_}) | {own:.1f} | {score:.4f} |")
+
+
+def _beside_mlp(setting: Setting, n: int, seed: int) -> tuple[float, float, float, float]:
+    """Return processor times and R² of the regressor and of MLPRegressor."""
+    X, y, fresh, labels, _ = setting.draw(n, seed)
+    predict, own = timed(next(ours(setting, refine=True)), X, y)
+    peer, taken = best_fit(list(mlp(setting)), X, y, seed, clock=process_time)
+    return own, taken, r2(labels, predict(fresh)), r2(labels, peer(fresh))
+
+
 def draw_figure(
     results: dict[tuple[str, int, str], list[float]], names: list[str], path: str
 ) -> None:
@@ -363,7 +410,7 @@ def draw_figure(
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["targets", "signs", "peers"])
+    parser.add_argument("what", choices=["targets", "signs", "peers", "speed"])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 3_000, 10_000, 30_000])
     parser.add_argument("--only", nargs="+", default=[""], help="settings named by any of these")
@@ -375,6 +422,8 @@ def main() -> None:
         targets(given.seeds)
     elif given.what == "signs":
         signs(given.seeds)
+    elif given.what == "speed":
+        speed(given.seeds)
     else:
         peers(given.seeds, given.sizes, given.plot, given.only, given.peers)
 

@@ -286,7 +286,8 @@ def grow(options: argparse.Namespace) -> None:
             options.methods = [*options.methods, "spectrum"]
         seconds = measure(sizes, options)
         grown = np.array([getattr(size, name.lower()) for size in sizes], dtype=float)
-        by_method = {each: np.array([seconds[size][each] for size in sizes]) for each in TIMED}
+        timed = [each for each in TIMED if each in options.methods]
+        by_method = {each: np.array([seconds[size][each] for size in sizes]) for each in timed}
         if name == "d":
             spectrum = np.array([seconds[size]["spectrum"] for size in sizes])
             by_method["ours without covariance and its spectrum"] = by_method["ours"] - spectrum

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,9 +13,15 @@ from sklearn.preprocessing import StandardScaler
 
 from implicitmoments import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.activation import Network, fit_network
+from implicitmoments.activation.least_squares import (
+    curvature_sample,
+    mean_curvature,
+    measure_slope,
+)
+from implicitmoments.activation.network import unit_rows
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import cosine, gelu, leaky_relu, relu, softplus
-from implicitmoments.rows import Rows
+from implicitmoments.rows import ArraySource, Rows
 from implicitmoments.testing import refuses
 
 D, K = 6, 3
@@ -391,3 +398,26 @@ def test_degree_and_conditions_are_those_in_use():
     model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
     errors = model.stats_["error_by_degree"]
     assert model.degree_ == min(errors, key=errors.get) == model.conditions_.degree
+
+
+def test_steps_take_the_slope_of_all_rows_and_mostly_the_curvature_of_a_sample():
+    n = 40_000
+    X, y, *_ = _data(n, softplus(), noise=0.3)
+    passes = Counter()
+    blocks = Rows(ArraySource(X, y=y), progress=lambda what, *_: passes.update([what]))
+    rng = np.random.default_rng(1)
+    start = Network(np.ones(K), unit_rows(rng.standard_normal((K, D))), softplus())
+    found = fit_network(blocks, start, tol=1e-10)
+    assert curvature_sample(blocks, start).n < n / 2
+    # one pass for each step, and several steps for each pass of curvature
+    slopes, curvatures = passes["slope of the error"], passes["curvature of the error"]
+    assert len(found.history) - 1 <= slopes
+    assert curvatures < slopes / 2
+    # the minimum of all rows, by the plain Gauss-Newton method in double precision
+    network = found.network
+    for _ in range(20):
+        slope = measure_slope(blocks, network)[1]
+        network = network.moved(np.linalg.solve(mean_curvature(blocks, network), slope))
+    np.testing.assert_allclose(network.rows, found.network.rows, atol=1e-4)
+    exact, single = (mean_curvature(blocks, network, single=each) for each in (False, True))
+    np.testing.assert_allclose(single, exact, atol=1e-5 * np.abs(exact).max())

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from implicitmoments.arrays import near_pairs, near_sums, softmax_rows
+from implicitmoments.arrays import softmax_rows
+from implicitmoments.arrays.near_components import near_pairs, near_sums
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.rows import Rows

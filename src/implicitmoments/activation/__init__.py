@@ -2,7 +2,8 @@
 
 from implicitmoments.activation.estimator import ActivationSumRegressor
 from implicitmoments.activation.hypothesis import fit_polynomial
-from implicitmoments.activation.network import Network, fit_network
+from implicitmoments.activation.least_squares import fit_network
+from implicitmoments.activation.network import Network
 from implicitmoments.activation.polynomial import Features, Polynomial
 from implicitmoments.problems.activation_sum import degree_for
 

@@ -7,15 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from implicitmoments.activation.least_squares import fit_network, measure_loss
 from implicitmoments.activation.moves import (
     GROWTH_ROWS,
+    HOPE,
     QUICK_STEPS,
     QUICK_TOL,
     add_component,
     criterion,
+    inside_span,
     some_of,
 )
-from implicitmoments.activation.network import FittedNetwork, fit_network, measure_loss
+from implicitmoments.activation.network import FittedNetwork
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 
@@ -33,6 +36,8 @@ def note_alternative(
     are then allowed.
     """
     network = best.network
+    if best.loss <= best.rounding * best.size or not _promising(rows, best, rng):
+        return Notes()
     some = some_of(rows, (network.k + 1) * (network.rows.shape[1] + 2), rng, GROWTH_ROWS)
     start = best if some is rows else measure_loss(some, network)
     tried: dict[str, FittedNetwork] = {}
@@ -57,3 +62,20 @@ def note_alternative(
         return Notes()
     values = {"share": 1 - tried[code].loss / start.loss, "k": tried[code].network.k}
     return Notes([Note(code, values)])
+
+
+def _promising(rows: Rows, best: FittedNetwork, rng: np.random.Generator) -> bool:
+    """Say whether a larger model helps in the span of what the network and its residuals know.
+
+    There are few unknowns there; only then is it fitted in all features.
+    """
+    some, start, _ = inside_span(rows, best, rng)
+    if start.network.biases is None:
+        given = replace(start.network, biases=np.zeros(start.network.k))
+        biased = fit_network(some, given, max_iter=QUICK_STEPS, tol=QUICK_TOL)
+        gain = some.total * math.log(start.resolved_loss / biased.resolved_loss)
+        if gain > HOPE * start.network.k * math.log(some.total):
+            return True
+    free = replace(start, network=replace(start.network, positive=False))
+    charged = best.network.rows.shape[1]
+    return add_component(some, free, rng, charged) is not None

@@ -218,7 +218,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         closed = self.method == "closed_form"
         some = sample_problem(problem, k, seed) if self.refine and closed else problem
         fitted = (
-            fit_polynomial(some, k, degrees, positive=self.positive)
+            fit_polynomial(some, k, degrees, positive=self.positive, seed=seed)
             if closed
             else fit_paper_polynomial(problem, k, degrees[-1], seed, positive=self.positive)
         )
@@ -240,7 +240,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             expected = fitted.expected_error(some.rows.total)
             if some is not problem and refined.expected_error > expected:
                 # the polynomial will predict: fit it to all rows
-                fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
+                fitted = fit_polynomial(problem, k, degrees, positive=self.positive, seed=seed)
         if standard:  # moments of other inputs have eigenvalues of both signs too
             notes += fitted.notes
         # 4. The hypothesis with the smaller expected error predicts.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from implicitmoments.activation.least_squares import ROWS_PER_UNKNOWN
 from implicitmoments.activation.polynomial import (
     Choice,
     Features,
@@ -51,7 +52,6 @@ from implicitmoments.notes import AssumptionWarning, Note
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, Whitening, weights_of
 
-ROWS_PER_UNKNOWN = 20  # of a least-squares fit: chance then explains 5 % of the noise
 MOST_FEATURES = 300  # of the least squares; 114 candidates and 5 folds solve in about a second
 TURNING_ROUNDS = 3  # the span hardly turns after two
 MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
@@ -149,36 +149,42 @@ def fit_polynomial(
     *,
     positive: bool = True,
     rounds: int = TURNING_ROUNDS,
+    seed: int = 0,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components by the closed form.
 
-    The span is turned first, in at most ``rounds`` rounds. Degrees are compared by held-out error.
+    The span is turned first, in at most ``rounds`` rounds on a sample and one on all rows. Degrees
+    are compared by held-out error.
     If order 2 need not determine the span, since weights may cancel or depend on the order, it is
     found from orders 1, 2 and 3 first.
     """
-    view, d = all_rows(problem), problem.n_features
-    subspace = _subspace(problem, positive=positive)
+    d, subspace = problem.n_features, _subspace(problem, positive=positive)
+    turned = 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS and rounds > 0
+    some = sample_problem(problem, k, seed) if turned else problem
+    view = all_rows(some)
     if subspace == "singular" or not problem.has_order(2):
-        view = _in_span(view, find_direction_span(problem, k))
+        view = _in_span(view, find_direction_span(some, k))
     # with signs, a strong direction of one order may be at the noise floor of another
     how = ClosedForm(
         k, max(degrees), wide=True, subspace=subspace, drop_noise=subspace == "positive"
     )
     turns: list[float] = []
     steps: tuple[StepReport, ...] = ()
-    if 0 < min(k, d) * (d - min(k, d)) <= MOST_TURNS:
+    if turned:
         tail, low = problem.activation.tail, LOWEST_DEGREE
         while low < 2 * LOWEST_DEGREE and tail(low) > (1 - EXPLAINED) * tail(0):
             low += 2
         rough = replace(how, m=min(how.m, low), wide=False)
-        for _ in range(rounds):
+        # the last turn is that of all rows
+        for rows in [some.rows] * rounds + [problem.rows] * (some is not problem):
+            if rows is some.rows and turns and turns[-1] < SMALL_TURN:
+                continue
             fold = estimate_closed_form(rough, [view])
             steps = steps or fold.steps
-            basis, turn = turn_span(problem.rows, _fit_roughly(view, rough, fold))
+            basis, turn = turn_span(rows, _fit_roughly(view, rough, fold))
             view = _in_span(view, basis)
             turns.append(turn)
-            if turn < SMALL_TURN:
-                break
+        view = _in_span(all_rows(problem), to_numpy(view.frame.basis))
     fitted = _fit_in_span(view, problem, how, degrees)
     # as estimated first: a span that was fitted to the labels is no sample
     steps = steps or (() if fitted.fold is None else fitted.fold.steps)

@@ -15,18 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.activation.hypothesis import ROWS_PER_UNKNOWN
-from implicitmoments.activation.network import (
+from implicitmoments.activation.least_squares import (
     MOST_UNKNOWNS,
-    FittedNetwork,
-    Network,
+    NOISELESS,
+    ROWS_PER_UNKNOWN,
     fit_network,
     fit_weights,
     measure_loss,
-    unit_rows,
     weight_equations,
     weighted_jacobian,
 )
+from implicitmoments.activation.network import FittedNetwork, Network, unit_rows
 from implicitmoments.activation.standard_errors import StandardErrors
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
 from implicitmoments.rows import Block, Rows, Sums, weights_of
@@ -49,7 +48,6 @@ SAME = 1e-6
 # Components that may be zero or equal: standard errors, relative weight, and distance below which
 # they are tested. The criterion decides; a component beyond these would never be dropped.
 DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
-SMALL = 1e-4  # of the mean square of the labels: labels without noise, which take more steps
 
 
 def criterion(fitted: FittedNetwork, n: float) -> float:
@@ -92,11 +90,7 @@ def exchanged(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> N
     """
     if best.loss <= best.rounding * best.size:
         return None
-    basis = _span_of(_known_directions(rows, best.network))
-    inside = rows if len(basis) == rows.n_features else rows.mapped(linear=basis.T)
-    some = some_of(inside, (best.network.k + 1) * (len(basis) + 2), rng, GROWTH_ROWS)
-    projected = best.network.through(basis.T)
-    start = measure_loss(some, projected)
+    some, start, basis = inside_span(rows, best, rng)
     for _ in range(EXCHANGES):
         grown = add_component(some, start, rng)
         if grown is None:
@@ -105,6 +99,19 @@ def exchanged(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> N
         if fewer.loss < start.loss:
             return fewer.network.through(basis)
     return None
+
+
+def inside_span(
+    rows: Rows, best: FittedNetwork, rng: np.random.Generator
+) -> tuple[Rows, FittedNetwork, Floats]:
+    """Return a sample and a network in the span of what it and its residuals know.
+
+    Also returned: the basis (p, d) of the span.
+    """
+    basis = _span_of(_known_directions(rows, best.network))
+    inside = rows if len(basis) == rows.n_features else rows.mapped(linear=basis.T)
+    some = some_of(inside, (best.network.k + 1) * (len(basis) + 2), rng, GROWTH_ROWS)
+    return some, measure_loss(some, best.network.through(basis.T)), basis
 
 
 def fit_relaxed(rows: Rows, start: Network) -> Network:
@@ -160,9 +167,12 @@ def _rises(gram: Floats, right: Floats, *, positive: bool) -> Floats:
 
 
 def add_component(
-    rows: Rows, best: FittedNetwork, rng: np.random.Generator
+    rows: Rows, best: FittedNetwork, rng: np.random.Generator, n_unknowns: int | None = None
 ) -> FittedNetwork | None:
-    """Return a network of one more component after a few steps; None if it hardly helps."""
+    """Return a network of one more component after a few steps; None if it hardly helps.
+
+    ``n_unknowns`` are those of a component that the criterion charges, by default all of a row.
+    """
     network = best.network
     q, ones = network.rows.shape[1], np.ones(network.k + 1)
     if 2 * (network.n_unknowns + q) >= rows.total:  # too few rows for more
@@ -178,7 +188,7 @@ def add_component(
     start = min(starts, key=loss_of).network
     tried = fit_network(rows, start, max_iter=QUICK_STEPS, tol=QUICK_TOL)
     gain = rows.total * math.log(best.resolved_loss / tried.resolved_loss)
-    return tried if gain > HOPE * q * math.log(rows.total) else None
+    return tried if gain > HOPE * (n_unknowns or q) * math.log(rows.total) else None
 
 
 def _further(rows: Rows, network: Network, rng: np.random.Generator) -> list[Floats]:
@@ -274,7 +284,7 @@ def smaller(
     # a few steps decide whether a smaller network is worth fitting
     tried = [fit_network(rows, each, max_iter=QUICK_STEPS, tol=QUICK_TOL) for each in fewer]
     worst = criterion(best, n) + lines.shape[1] * math.log(n)
-    promising = [f for f in tried if criterion(f, n) < worst or f.loss < SMALL * f.size]
+    promising = [f for f in tried if criterion(f, n) < worst or f.loss < NOISELESS * f.size]
     if not promising:
         return None
     return min(promising, key=lambda fitted: criterion(fitted, n)).network

@@ -1,34 +1,23 @@
-r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x + b_i)`, fitted by least squares."""
+r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x + b_i)`."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-import array_api_compat
 import numpy as np
-from scipy.optimize import minimize, nnls
 
 from implicitmoments.arrays import (
     TINY,
     Array,
     Floats,
-    as_double,
-    machine_epsilon,
     move_like,
-    multiply_into,
     namespace_of,
-    to_numpy,
 )
 from implicitmoments.problems.activations import Activation
-from implicitmoments.rows import Block, Rows, Sums, weights_of
-from implicitmoments.rows.fold import LARGEST
 
-MOST_UNKNOWNS = 2_000  # of Gauss-Newton; beyond it L-BFGS, which holds no square matrix
 SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
-TRIES = 12  # of one step, each four times as damped: over seven orders of magnitude
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +64,7 @@ class Network:
 
     def lift(self, x: Array) -> Array:
         """Return points with a 1 for the bias where there is one, so that inputs are products."""
-        return x if self.biases is None else _with_ones(x)
+        return x if self.biases is None else with_ones(x)
 
     @property
     def n_unknowns(self) -> int:
@@ -114,7 +103,7 @@ class Network:
         return moved if self.affine is None else replace(moved, affine=self.affine + step[end:])
 
 
-def _with_ones(x: Array) -> Array:
+def with_ones(x: Array) -> Array:
     """Return points (n, d) with a 1 at the end: (n, d + 1)."""
     xp = namespace_of(x)
     return xp.concat([x, xp.ones_like(x[:, :1])], axis=1)
@@ -156,225 +145,3 @@ class FittedNetwork:
         """Estimate the mean squared error on new rows by Akaike's final prediction error."""
         unknowns = self.network.n_unknowns
         return self.loss * (n + unknowns) / (n - unknowns) if n > unknowns else math.inf
-
-
-def fit_network(
-    rows: Rows, start: Network, *, max_iter: int = 100, tol: float = 1e-5
-) -> FittedNetwork:
-    """Minimise the mean squared error from a start.
-
-    Levenberg-Marquardt on the normal equations, summed block by block; L-BFGS where there are
-    too many unknowns for a square matrix of them.
-
-    Parameters
-    ----------
-    rows : Rows
-        With labels.
-    tol : float
-        Stop when a step lowers the error by less than this fraction of it. Labels without noise
-        are fitted to rounding, since each step then removes nearly all of the error.
-    """
-    if start.k + start.n_unknowns > MOST_UNKNOWNS:
-        return _fit_by_gradients(rows, start, max_iter, tol)
-    found, damping = measure_loss(rows, start), 1e-3
-    history, converged = [found.loss], found.loss <= found.rounding * found.size
-    for _ in range(max_iter):
-        if converged:
-            break
-        gram, right = normal_equations(rows, found.network)
-        for _ in range(TRIES):
-            step = _step(gram, right, damping, found.network.k)
-            tried = measure_loss(rows, found.network.moved(step))
-            if tried.loss < found.loss:
-                break
-            damping *= 4
-        else:  # no step helps: a minimum, to rounding
-            converged = True
-            break
-        small = found.loss - tried.loss <= tol * tried.loss
-        converged = small or tried.loss <= tried.rounding * tried.size
-        found, damping = tried, max(damping / 5, 1e-12)
-        history.append(found.loss)
-    return replace(found, history=tuple(history), converged=converged)
-
-
-def measure_loss(rows: Rows, network: Network) -> FittedNetwork:
-    """Return a network with its mean squared error."""
-    width = 4 * sum(network.rows.shape)
-    sums = rows.fold(partial(_sum_squares, network), width=width, what="error")
-    total = float(sums["total"])
-    loss, size = float(sums["loss"]) / total, float(sums["size"]) / total
-    return FittedNetwork(network, loss, size, float(sums[LARGEST + "eps"]))
-
-
-def normal_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
-    r"""Average :math:`J^\top J` and :math:`J^\top r`, unknowns ordered (w, v_1, b_1, …, v_k, b_k).
-
-    Moves along :math:`v_i` itself change nothing once it is scaled back to length 1; the matrix
-    gets their average curvature there, so that it can be inverted.
-    """
-    (k, d), q = network.directions.shape, network.rows.shape[1]
-    measure, width = partial(_sum_curvature, network), k + network.n_unknowns
-    sums = rows.fold(measure, width=width, what="curvature of the error")
-    total = float(sums["total"])
-    gram, right = to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
-    for i, v in enumerate(network.directions):
-        own = slice(k + i * q, k + i * q + d)
-        curvature = max(float(np.trace(gram[own, own])) / d, TINY)
-        across = np.eye(d) - np.outer(v, v)
-        gram[own, :] = across @ gram[own, :]
-        gram[:, own] = gram[:, own] @ across
-        right[own] = across @ right[own]
-        gram[own, own] += curvature * np.outer(v, v)
-    return gram, right
-
-
-def _step(gram: Floats, right: Floats, damping: float, k: int) -> Floats:
-    scale = np.diag(gram)
-    # weights and directions have different units
-    floor = np.repeat([scale[:k].max(), scale[k:].max()], (k, len(scale) - k))
-    damped = gram + damping * np.diag(scale + 1e-12 * floor)
-    try:
-        return np.asarray(np.linalg.solve(damped, right), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(damped, right, rcond=None)[0], dtype=np.float64)
-
-
-def fit_weights(rows: Rows, network: Network) -> Network:
-    """Return the network with the best weights, nonnegative if it keeps them positive."""
-    gram, right = weight_equations(rows, network)
-    values, vectors = np.linalg.eigh(gram)
-    root = np.sqrt(np.maximum(values, 1e-12 * max(float(values[-1]), TINY)))
-    # ‖A w − y‖² = ‖R w − R^{-T} A^T y‖² + constant, for A^T A = R^T R
-    across = (vectors.T @ right) / root
-    if not network.positive:
-        return replace(network, weights=vectors @ (across / root))
-    solved = nnls(root[:, None] * vectors.T, across)[0]
-    # a small weight: a direction may still turn
-    floor = max(float(solved.max()), TINY) / (10 * network.k)
-    return replace(network, weights=np.maximum(solved, floor))
-
-
-def weight_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
-    """Average products of activations (k, k), and of activations and labels (k,)."""
-    width = 4 * network.k + sum(network.rows.shape)
-    sums = rows.fold(partial(_sum_products, network), width=width, what="weights of directions")
-    total = float(sums["total"])
-    return to_numpy(sums["gram"]) / total, to_numpy(sums["right"]) / total
-
-
-def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> FittedNetwork:
-    """Minimise by L-BFGS in directions of any length, and roots of weights that are positive."""
-    (k, d), shape = start.directions.shape, start.rows.shape
-    first = measure_loss(rows, start)
-    size = max(first.size, TINY)
-
-    def network_of(z: Floats) -> Network:
-        weights = z[:k] ** 2 if start.positive else z[:k]
-        return start.with_rows(weights, z[k:].reshape(shape))
-
-    def objective(z: Floats) -> tuple[float, Floats]:
-        network = network_of(z)
-        measure = partial(_sum_gradient, network)
-        sums = rows.fold(measure, width=4 * (k + shape[1]), what="gradient of the error")
-        unit = float(sums["total"]) * size
-        slope_w, slope = to_numpy(sums["weights"]), to_numpy(sums["rows"])
-        v, slope_v = network.directions, slope[:, :d]
-        lengths = np.linalg.norm(z[k:].reshape(shape)[:, :d], axis=1, keepdims=True)
-        slope[:, :d] = (slope_v - np.sum(slope_v * v, axis=1, keepdims=True) * v) / lengths
-        if start.positive:
-            slope_w = slope_w * 2 * z[:k]
-        gradient = np.concatenate([slope_w, slope.ravel()]) * 2
-        return float(sums["loss"]) / unit, gradient / unit
-
-    history = [first.loss]
-
-    def note(intermediate_result: Any) -> None:
-        history.append(float(intermediate_result.fun) * size)
-
-    options: Any = {"maxiter": 10 * max_iter, "ftol": tol / 10}
-    options["gtol"] = math.sqrt(first.rounding)
-    weights = np.sqrt(start.weights) if start.positive else start.weights
-    z = np.concatenate([weights, start.rows.ravel()])
-    found = minimize(objective, z, jac=True, method="L-BFGS-B", callback=note, options=options)
-    network, loss = network_of(found.x), float(found.fun) * size
-    return FittedNetwork(network, loss, first.size, first.eps, tuple(history), found.success)
-
-
-def _total(block: Block) -> Array:
-    counts = as_double(weights_of(block))
-    return namespace_of(counts).sum(counts)
-
-
-def _sum_squares(network: Network, block: Block) -> Sums:
-    """Sum squares of residuals and labels in float64: steps are compared by differences."""
-    y, counts = block["y"], as_double(weights_of(block))
-    xp = namespace_of(y)
-    return {
-        "loss": xp.sum(counts * as_double(y - network(block["x"])) ** 2),
-        "size": xp.sum(counts * as_double(y) ** 2),
-        "total": xp.sum(counts),
-        LARGEST + "eps": machine_epsilon(y),
-    }
-
-
-def _sum_products(network: Network, block: Block) -> Sums:
-    """Sum products of activations, and of activations and labels."""
-    hidden = network.activation(network.inputs(block["x"]))
-    weighted = hidden * weights_of(block)[:, None]
-    gram = namespace_of(hidden).matrix_transpose(weighted) @ hidden
-    return {
-        "gram": as_double(gram),
-        "right": as_double(block["y"] @ weighted),
-        "total": _total(block),
-    }
-
-
-def weighted_jacobian(network: Network, block: Block) -> tuple[Array, Array]:
-    """Return the Jacobian and the residuals (n,), times roots of the weights.
-
-    Its columns: k of weights, k · q of rows, and d + 1 of the affine part where there is one.
-    """
-    x, u = network.lift(block["x"]), network.inputs(block["x"])
-    xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
-    root = xp.sqrt(weights_of(block))
-    slopes = network.activation.slope(u) * weights[None, :] * root[:, None]
-    # activations, and slopes times points, side by side
-    (n, k), q = hidden.shape, x.shape[1]
-    shape = n, k + network.n_unknowns
-    jacobian = xp.empty(shape, dtype=x.dtype, device=array_api_compat.device(x))
-    jacobian[:, :k] = hidden * root[:, None]
-    for i in range(k):
-        own = slice(k + i * q, k + (i + 1) * q)
-        multiply_into(jacobian[:, own], slopes[:, i : i + 1], x)
-    left = block["y"] - hidden @ weights
-    if network.affine is not None:
-        points = _with_ones(block["x"])
-        jacobian[:, k * (q + 1) :] = points * root[:, None]
-        left = left - points @ move_like(network.affine, x)
-    return jacobian, left * root
-
-
-def _sum_curvature(network: Network, block: Block) -> Sums:
-    """Sum JᵀJ and Jᵀr."""
-    jacobian, residual = weighted_jacobian(network, block)
-    return {
-        "gram": as_double(namespace_of(jacobian).matrix_transpose(jacobian) @ jacobian),
-        "right": as_double(residual @ jacobian),
-        "total": _total(block),
-    }
-
-
-def _sum_gradient(network: Network, block: Block) -> Sums:
-    """Sum the error and its slopes in weights and rows, but for a factor 2."""
-    x, u = network.lift(block["x"]), network.inputs(block["x"])
-    xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
-    off = hidden @ weights - block["y"]
-    residual = off * weights_of(block)
-    inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
-    return {
-        "loss": xp.sum(as_double(residual) * as_double(off)),
-        "weights": as_double(residual @ hidden),
-        "rows": as_double(xp.matrix_transpose(inner) @ x),
-        "total": _total(block),
-    }

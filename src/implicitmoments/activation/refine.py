@@ -15,7 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.activation.alternatives import note_alternative
+from implicitmoments.activation.least_squares import fit_network, fit_weights
 from implicitmoments.activation.moves import (
+    QUICK_STEPS,
+    QUICK_TOL,
     TRIAL_STEPS,
     TRIAL_TOL,
     criterion,
@@ -26,7 +29,7 @@ from implicitmoments.activation.moves import (
     smaller,
     some_of,
 )
-from implicitmoments.activation.network import FittedNetwork, Network, fit_network, fit_weights
+from implicitmoments.activation.network import FittedNetwork, Network
 from implicitmoments.activation.standard_errors import StandardErrors, standard_errors
 from implicitmoments.activation.starts import network_starts
 from implicitmoments.arrays import Floats
@@ -39,6 +42,7 @@ from implicitmoments.search import grow_and_prune
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
 
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
+CONTINUED = 3  # starts of least error after a few steps, which are fitted further
 MOST_ROUNDS = 3  # of random starts, while the network fits worse than the polynomial
 FLAT = 0.05  # share of inputs with a slope, of an activation that is a step function
 
@@ -178,6 +182,11 @@ def _best_start(
         tried += len(chosen)
         if not (first.simple or problem.parity):
             chosen += [fit_relaxed(some, start) for start in chosen]
+        if first.simple:  # others have more local minima, which few steps do not tell apart
+            quick = [
+                fit_network(some, start, max_iter=QUICK_STEPS, tol=QUICK_TOL) for start in chosen
+            ]
+            chosen = [each.network for each in sorted(quick, key=loss_of)[:CONTINUED]]
         trials = [judge(start) for start in chosen]
         trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,), 1)
         network = trial.network

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.activation.network import MOST_UNKNOWNS, FittedNetwork, normal_equations
+from implicitmoments.activation.least_squares import MOST_UNKNOWNS, mean_curvature
+from implicitmoments.activation.network import FittedNetwork
 from implicitmoments.arrays import TINY, Floats
 from implicitmoments.rows import Rows
 
@@ -45,7 +46,7 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
         unknown = np.full(k, np.nan)
         biases = None if network.biases is None else unknown
         return StandardErrors(unknown, unknown, biases, np.zeros(k, dtype=bool))
-    gram, _ = normal_equations(rows, network)
+    gram = mean_curvature(rows, network)
     # in units in which every unknown has curvature 1; weights and directions have their own
     curvatures = np.diag(gram)
     largest = np.repeat([curvatures[:k].max(), curvatures[k:].max()], (k, k * q))

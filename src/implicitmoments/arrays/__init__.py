@@ -1,4 +1,7 @@
-"""Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing."""
+"""Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing.
+
+``near_components`` imports SciPy, and is not among the names: short commands do without.
+"""
 
 from implicitmoments.arrays.kernels import (
     cross_sums,
@@ -38,4 +41,3 @@ from implicitmoments.arrays.namespace import (
     refuse_large,
     to_numpy,
 )
-from implicitmoments.arrays.near_components import NearPairs, near_pairs, near_sums

@@ -17,10 +17,10 @@ from implicitmoments.arrays import (
     linear_rows,
     move_like,
     namespace_of,
-    near_sums,
     softmax_rows,
     to_numpy,
 )
+from implicitmoments.arrays.near_components import near_sums
 from implicitmoments.mixture.candidates import missing_components, split_starts
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
