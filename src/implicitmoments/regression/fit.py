@@ -22,6 +22,7 @@ from implicitmoments.regression.line_search import (
     N_MOVES,
     Found,
     check_larger,
+    in_noise,
     local_budget,
     one_line,
     rows_for,
@@ -191,13 +192,15 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
     some = some_of(data.many, rows_for(1, q))
     one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
     grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
-    needed, begun = rows_needed(grown.searched.state), grown.searched.state
+    begun = grown.searched.state
+    needed, loud = rows_needed(begun), in_noise(begun)
     if some.n < data.many.kept and needed >= 2 * some.n:  # light lines, or noise
         some = some_of(data.many, needed)
         local = local_budget(some)
         grown = choose_k(data.family, some, begun, most, 0, rng, EM_ON_SAMPLE, local)
     held = replace(data, rows=data.many)
-    if data.many.kept < rows_for(grown.searched.state.k, q):
+    # in noise EM from a split takes many steps, and BIC of a neighbour may fall late
+    if loud or data.many.kept < rows_for(grown.searched.state.k, q):
         fits = _fit_each(held, grown, most, rng)
     else:
         fits = _fit_around(held, grown.searched.state, most)

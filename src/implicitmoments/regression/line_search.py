@@ -221,7 +221,12 @@ def rows_needed(lines: Lines) -> int:
     """Return the size of a sample for lines that may be light, or in noise."""
     k, q = lines.coef.shape
     needed = rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
-    return needed * (IN_NOISE if float(lines.weights @ lines.variances) > LOUD else 1)
+    return needed * (IN_NOISE if in_noise(lines) else 1)
+
+
+def in_noise(lines: Lines) -> bool:
+    """Return whether noise is a large share of the variance of y."""
+    return float(lines.weights @ lines.variances) > LOUD
 
 
 def local_budget(rows: Rows) -> Budget:
