@@ -232,14 +232,3 @@ class FittedEstimator(Description):
         ]
         caption = f"Fitted {escape(type(self).__name__)}"
         return TABLE.format(caption=caption, rows="".join(rows))
-
-
-def counted(n: int, one: str, many: str | None = None) -> str:
-    """Return a number of things in words.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(2_000, "row"), counted(2, "pass", "passes")
-    ('1 row', '2,000 rows', '2 passes')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
