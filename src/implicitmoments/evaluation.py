@@ -17,8 +17,8 @@ from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
 from implicitmoments.rows.dask_columns import dask_module
 from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
-from implicitmoments.rows.mapped_rows import Rule
 from implicitmoments.rows.outliers import few_enough
+from implicitmoments.rows.row_selection import Rule
 from implicitmoments.search import bic
 
 SUMS = ("total", "weight", "zero")  # of results, of weights, and of rows for which it is −∞

@@ -1,5 +1,6 @@
 """1 · Rows in: sources, views, blocks, random numbers keyed by row."""
 
+from implicitmoments.rows.affine_maps import LabelMap
 from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
@@ -30,11 +31,10 @@ from implicitmoments.rows.fold import (
     weights_of,
 )
 from implicitmoments.rows.journal import Journal
-from implicitmoments.rows.mapped_rows import Census, LabelMap, Rule
 from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.rows.row_selection import Census, Rule
 from implicitmoments.rows.second_moments import (
     SecondMoments,
-    Whitening,
     factor_covariance,
     mean_and_covariance,
     whitener_of,
@@ -48,6 +48,7 @@ from implicitmoments.rows.sources import (
     is_dask,
 )
 from implicitmoments.rows.view import Rows
+from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
     "ArraySource",
