@@ -275,13 +275,6 @@ def count_rows(block: Block) -> Sums:
     return {"kept": int(counts.shape[0]), "total": float(total)}
 
 
-def sum_points(block: Block) -> Sums:
-    """Add up the points of a block, times their weights."""
-    x, counts = block["x"], block.get("counts")
-    weighted = x if counts is None else x * counts[:, None]
-    return {"points": namespace_of(x).sum(weighted, axis=0, dtype=namespace_of(x).float64)}
-
-
 def shares_of(block: Block, n_shares: int) -> Array:
     """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
     keys = block["key"] if "key" in block else row_keys(block["x"])

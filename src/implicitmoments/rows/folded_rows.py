@@ -8,10 +8,10 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Self
 
-from implicitmoments.arrays import Floats, namespace_of, to_numpy
+from implicitmoments.arrays import namespace_of
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import RowDraws
-from implicitmoments.rows.fold import After, Block, Measure, Sums, count_rows, sum_points
+from implicitmoments.rows.fold import After, Block, Measure, Sums, count_rows
 from implicitmoments.rows.mapped_rows import MappedRows
 from implicitmoments.rows.row_selection import Census
 from implicitmoments.rows.sources import ArraySource, ElsewhereSource
@@ -180,11 +180,6 @@ class FoldedRows(MappedRows):
             The columns.
         """
         return self._whole(self.source.read(rows, rng), rows)
-
-    @cached_property
-    def point_sum(self) -> Floats:
-        """The weighted sum of all points, (p,)."""
-        return to_numpy(self.fold(sum_points, what="sums of squares")["points"])
 
 
 def _measure_kept(

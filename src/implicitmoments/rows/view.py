@@ -196,6 +196,11 @@ class Rows(FoldedRows):
     def _lifts(self) -> dict[Callable[[Block], Block], Rows]:
         return {}
 
+    @cached_property
+    def product_sums(self) -> dict[str, Floats]:
+        """Sums of products of columns that passes have computed, by the shape of a covariance."""
+        return {}
+
     def lifted_by(self, lift: Callable[[Block], Block]) -> Rows:
         """Return the rows with another lift of their points.
 
