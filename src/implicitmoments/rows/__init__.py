@@ -1,5 +1,6 @@
 """1 · Rows in: sources, views, blocks, random numbers keyed by row."""
 
+from implicitmoments.rows.blas_threads import threads_for_folds
 from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
@@ -26,7 +27,6 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     join_labels,
     shares_of,
-    threads_for_folds,
     weights_of,
 )
 from implicitmoments.rows.journal import Journal

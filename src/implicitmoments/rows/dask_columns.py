@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from importlib import import_module
-from threading import Lock
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -14,8 +12,8 @@ import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.rows.blas_threads import threads_for_folds
 from implicitmoments.rows.files.errors import MissingLibraryError
-from implicitmoments.rows.fold import _controller
 from implicitmoments.rows.sources import is_frame
 
 # Dask DataFrames, Series and arrays: Dask ships no types.
@@ -185,33 +183,9 @@ def _answer_chunk(
     shape = (x.shape[0],) if width is None else (x.shape[0], width)
     if not x.shape[0]:
         return np.empty(shape, dtype=out)
-    with one_thread():
+    with threads_for_folds(1):
         answers = function(x)
     if tuple(answers.shape) != shape:
         template, given = "answers have shape {shape}, expected {expected}", tuple(answers.shape)
         raise InputError("wrong_answers", template, shape=str(given), expected=str(shape))
     return np.asarray(answers).astype(out, copy=False)
-
-
-_guard, _within = Lock(), [0]
-_limits: list[Any] = []
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread while any task of this process runs.
-
-    The limit holds for the whole process. Tasks overlap: the first that enters sets it, and the
-    last that leaves lifts it. A fold in here sees one allowed thread and starts none of its own.
-    """
-    with _guard:
-        if not _within[0]:
-            _limits.append(_controller().limit(limits=1, user_api="blas"))
-        _within[0] += 1
-    try:
-        yield
-    finally:
-        with _guard:
-            _within[0] -= 1
-            if not _within[0]:
-                _limits.pop().restore_original_limits()

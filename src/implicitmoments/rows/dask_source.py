@@ -12,13 +12,13 @@ import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.rows.blas_threads import threads_for_folds
 from implicitmoments.rows.dask_columns import (
     DaskArray,
     Frame,
     aligned,
     dask_module,
     numeric_columns,
-    one_thread,
     rows_of_array,
     rows_of_frame,
 )
@@ -282,7 +282,7 @@ def _task_name(what: str) -> str:
 
 def _computed(collections: Sequence[Any]) -> list[Any]:
     """Compute by the active client or scheduler; avoid oversubscription by BLAS threads."""
-    with one_thread():
+    with threads_for_folds(1):
         return list(dask_module("base").compute(*collections))
 
 
@@ -352,7 +352,7 @@ def fold_partition(
             partition.check(block, piece.start)
         return block
 
-    with one_thread():
+    with threads_for_folds(1):
         return fold_blocks(read, carried.measure, blocks(rows, rows_per_block))
 
 
