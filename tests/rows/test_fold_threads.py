@@ -92,11 +92,11 @@ def overlap(first, second):
 
     def during_first():
         begun.set()
-        assert over.wait(60)
+        assert over.wait(600)
 
     def during_second():
         over.set()
-        assert ended.wait(60)
+        assert ended.wait(600)
 
     def run_first():
         first(during_first)
@@ -105,7 +105,7 @@ def overlap(first, second):
     threads = [threading.Thread(target=run_first)]
     threads.append(threading.Thread(target=lambda: second(during_second)))
     threads[0].start()
-    assert begun.wait(60)
+    assert begun.wait(600)
     threads[1].start()
     for thread in threads:
         thread.join()
@@ -140,7 +140,7 @@ held, done = threading.Event(), threading.Event()
 def hold():
     with threads_for_folds():
         held.set()
-        assert done.wait(60)
+        assert done.wait(600)
 
 with threadpool_limits(2, user_api="blas"):
     other = threading.Thread(target=hold)

@@ -1,7 +1,7 @@
 """1 · Rows in: sources, views, blocks, random numbers keyed by row."""
 
 from implicitmoments.rows.blas_threads import threads_for_folds
-from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
+from implicitmoments.rows.checkpoint import JournaledSource, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
 from implicitmoments.rows.draws import (
@@ -13,6 +13,7 @@ from implicitmoments.rows.draws import (
     draw_numbers,
 )
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
+from implicitmoments.rows.fingerprint import describe_rows
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
     LARGEST,

@@ -108,11 +108,13 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             )
         # Most products of a fit are small: threads of BLAS would only wait for one another.
         stack.enter_context(threads_for_folds())
-        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
-        if checkpoint is not None:
+        journal = None
+        if checkpoint is not None:  # before a generator is drawn from: it is known by its state
             journal = stack.enter_context(open_checkpoint(checkpoint, estimator, rows))
-            seed = int(journal.remember("seed", seed))
             rows = replace(rows, source=JournaledSource(rows.source, journal))
+        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
+        if journal is not None:
+            seed = int(journal.remember("seed", seed))
         size = getattr(estimator, "rows_per_block", None) or rows.rows_per_block
         rows = replace(rows, progress=progress or rows.progress, rows_per_block=size)
         yield _checked_weights(rows, as_counts), seed
