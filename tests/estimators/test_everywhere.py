@@ -217,7 +217,7 @@ def threads_in_a_fit(seed):
 
 @pytest.fixture
 def _two_blas_threads():
-    """Give BLAS two threads, from a thread that ends: threadpoolctl may ignore others until then."""
+    """Give BLAS two threads, by a thread that ends: threadpoolctl may ignore others until then."""
     limits = ThreadpoolController().limit
     with ThreadPoolExecutor(1) as pool:
         before = pool.submit(limits, limits=2, user_api="blas").result()
