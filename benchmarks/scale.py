@@ -164,7 +164,7 @@ def chunk(rows: int, seed: int) -> Floats:
 
 
 def dask_table(arguments: argparse.Namespace) -> None:
-    """Print results and seconds of fits on one worker and on two,"""
+    """Print results and seconds of fits on one worker and on two."""
     import dask.array as da  # noqa: PLC0415 (an extra)
     from dask.delayed import delayed  # noqa: PLC0415
     from distributed import Client, LocalCluster, wait  # noqa: PLC0415
