@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from attacks import files, fuzz, kills, workers
+from attacks import files, fuzz, kills, threads, workers
 
 ATTACKS = {
     "files": files,
     "fuzz": fuzz,
     "kills": kills,
+    "threads": threads,
     "workers": workers,
 }
 

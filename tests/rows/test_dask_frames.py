@@ -154,17 +154,22 @@ REFUSED = {
 }
 
 
-def rows_of(column, converted):
+def rows_of(column):
     """Return a frame with a column of any kind as pandas and Dask have it."""
     whole = pd.DataFrame({"a": table()[0][:, 0], "b": column, "c": 1.0})
-    with dask.config.set({"dataframe.convert-string": converted}):
-        return whole, dd.from_pandas(whole, npartitions=4)
+    return whole, dd.from_pandas(whole, npartitions=4)
 
 
-@pytest.mark.parametrize("converted", [False, True])  # whether Dask makes strings of objects
+@pytest.fixture
+def _objects_stay():
+    """Let Dask make no strings of objects."""
+    with dask.config.set({"dataframe.convert-string": False}):
+        yield
+
+
 @pytest.mark.parametrize("kind", TAKEN)
-def test_columns_that_pandas_takes_as_numbers_are_taken(kind, converted):
-    whole, lazy = rows_of(TAKEN[kind], converted)
+def test_columns_that_pandas_takes_as_numbers_are_taken(kind):
+    whole, lazy = rows_of(TAKEN[kind])
     source = DaskSource.from_frame(lazy)
     expected = np.c_[whole["a"], COLUMN, np.ones(N)]
     np.testing.assert_array_equal(source.read(range(N), RowDraws(0, range(N)))["x"], expected)
@@ -178,10 +183,18 @@ def test_columns_that_pandas_takes_as_numbers_are_taken(kind, converted):
     )
 
 
+@pytest.mark.usefixtures("_objects_stay")
+def test_objects_that_are_numbers_are_taken():
+    _, lazy = rows_of(TAKEN["objects"])
+    assert lazy.dtypes["b"] == object
+    np.testing.assert_array_equal(map_rows(lazy, lambda x: x[:, 1]).compute(), COLUMN)
+
+
+@pytest.mark.usefixtures("_objects_stay")
 @pytest.mark.parametrize("kind", REFUSED)
 def test_columns_that_pandas_refuses_are_refused_by_the_same_row(kind):
     column, row = REFUSED[kind]
-    whole, lazy = rows_of(column, False)
+    whole, lazy = rows_of(column)
     model = im.SphericalMixture(1, random_state=0)
     for rows in (whole, lazy):
         with refuses("cell_not_a_number", name="X", column="b", row=row, cell=column[row]):
