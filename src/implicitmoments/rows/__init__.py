@@ -1,7 +1,8 @@
 """1 · Rows in: sources, views, blocks, random numbers keyed by row."""
 
 from implicitmoments.rows.affine_maps import LabelMap
-from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
+from implicitmoments.rows.blas_threads import threads_for_folds
+from implicitmoments.rows.checkpoint import JournaledSource, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
 from implicitmoments.rows.draws import (
@@ -13,6 +14,7 @@ from implicitmoments.rows.draws import (
     draw_numbers,
 )
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
+from implicitmoments.rows.fingerprint import describe_rows
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
     LARGEST,
@@ -27,7 +29,6 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     join_labels,
     shares_of,
-    threads_for_folds,
     weights_of,
 )
 from implicitmoments.rows.journal import Journal
