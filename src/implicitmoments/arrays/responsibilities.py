@@ -40,7 +40,8 @@ def linear_responsibilities(x: Array, slopes: Floats, offsets: Floats) -> tuple[
 def _shifted(x: Numbers, slopes: Numbers, offsets: Numbers) -> tuple[Numbers, Numbers] | None:
     """Return the same with one shift for all rows; None where a sum leaves the range of numbers.
 
-    A sum of at least tiny / ε has all its digits: what underflows is below its rounding.
+    A sum of at least tiny / ε has all its digits: what underflows, or is raised to the least
+    exponent, is below its rounding.
     """
     number = np.finfo(x.dtype)
     least = number.tiny / number.eps
@@ -52,6 +53,7 @@ def _shifted(x: Numbers, slopes: Numbers, offsets: Numbers) -> tuple[Numbers, Nu
     joint += (offsets - shift)[:, None]
     if x.dtype == np.float64 and joint[:, :PROBED].min() < LOWEST_EXPONENT:
         np.maximum(joint, LOWEST_EXPONENT, out=joint)
+        least = max(least, len(joint) * np.exp(LOWEST_EXPONENT) / number.eps)
     np.exp(joint, out=joint)
     total = joint.sum(axis=0)
     if not (total.min() > least and total.max() < 1 / least):
