@@ -244,6 +244,9 @@ NOTES: dict[str, str] = {
     "looks like a row number; leave it out with {option}",
     "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
     "with {option}",
+    "number_chosen": "{k:count component} gave the least BIC",
+    "number_chosen_within_noise": "{k:count component} gave the least BIC; the BIC of {fewer} is "
+    "as low within sampling noise",
     "columns_by_position": "--columns has other names than the model and is matched by position: "
     "{pairs}",
     "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
@@ -329,6 +332,10 @@ ERRORS: dict[str, str] = {
     "kind_missing": "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",
     "unknown_model": "there is no model {word!r}, expected one of {kinds}{near}",
     "number_required": "{kind} does not choose the number of components; give -k N",
+    "not_a_range": "-k takes a number, auto, a range such as 2-8 or a list such as 2,4,8, got "
+    "{text!r}",
+    "too_many_fits": "-k {text} asks for more than {most} fits; give a shorter range",
+    "no_criterion": "{kind} has no BIC, by which a range of -k is compared; give one number",
     "unknown_parameter": "{kind} has no parameter {name!r}, given by {option}; --set takes "
     "{known}{near}",
     "setting_without_value": "--set takes name=value, got {text!r}",

@@ -126,7 +126,7 @@ def sample_file(
     """Write rows drawn from a model."""
     _check_table(output, model)
     fitted, own = load_model(model)
-    draw = _method(fitted, "samples")
+    draw = plain_method(fitted, "samples")
     sizes = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
     seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
     pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
@@ -163,7 +163,7 @@ def report_file(
 
 def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
     """Return the columns that answer questions about a block; ``minus`` is of log densities."""
-    methods = {question: _method(model, question) for question in questions}
+    methods = {question: plain_method(model, question) for question in questions}
 
     def answer(block: Block) -> Piece:
         piece: dict[str, Any] = {}
@@ -179,7 +179,7 @@ def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
     return answer
 
 
-def _method(model: Any, question: str) -> Any:
+def plain_method(model: Any, question: str) -> Any:
     """Return the method for a question, on a model that accepts plain arrays.
 
     Columns were found by their names before.

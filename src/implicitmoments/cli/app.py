@@ -71,6 +71,10 @@ COVARIANCE = (
     "Covariances of a mixture: full, tied, diag, spherical, tied_diag, tied_spherical, or auto to "
     "choose among them. Fits GaussianMixture; without it, mixture fits SphericalMixture."
 )
+NUMBER = (
+    "The number of components. auto chooses it; a range or a list fits a model for each number, "
+    "shows their BIC, and writes the one of least BIC."
+)
 SCALE = (
     "Divide each feature by its standard deviation in the file; the model stores it, and its "
     "answers are in the units of the file."
@@ -108,6 +112,7 @@ def entry(
 Examples:
   implicitmoments fit mixture rows.csv -k 3 -o model.im
   implicitmoments fit mixture rows.parquet --columns height,width --weight count
+  implicitmoments fit mixture rows.csv -k 2-8 -o model.im
   implicitmoments fit mixture rows.csv -k 3 --scale -o scaled.im
   implicitmoments fit mixture rows.csv -k auto --covariance auto -o ellipses.im
   implicitmoments fit regressions tones.csv --target tuned -k 2 -o lines.im
@@ -123,7 +128,7 @@ def fit(  # noqa: PLR0913 (options, each described)
     *,
     components: Annotated[
         str | None,
-        Option("--components", "-k", metavar="N|auto", help="Number of components, or auto."),
+        Option("--components", "-k", metavar="N|auto|2-8|2,4,8", help=NUMBER),
     ] = None,
     output: Annotated[
         Path, Option("--output", "-o", help="The model file to write; replaced if present.")
@@ -161,7 +166,8 @@ def fit(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Fit a model to the rows of a file and write it to a model file."""
     from implicitmoments.cli.columns import Columns  # noqa: PLC0415
-    from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
+    from implicitmoments.cli.fit_file import FitOptions, build_model, fit_file  # noqa: PLC0415
+    from implicitmoments.cli.sweep import swept_numbers  # noqa: PLC0415
 
     texts = {
         "n_components": components,
@@ -169,10 +175,13 @@ def fit(  # noqa: PLR0913 (options, each described)
         "activation": activation,
         "degree": degree,
     }
-    model = build_model(kind, texts, settings or [], seed)
+    numbers = swept_numbers(components) or [components]
+    models = [
+        build_model(kind, {**texts, "n_components": number and str(number)}, settings or [], seed)
+        for number in numbers
+    ]
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
-    how = {"scale": scale, "as_json": as_json, "quiet": quiet}
-    fit_file(model, file, chosen, output, checkpoint, **how)
+    fit_file(models, file, chosen, FitOptions(output, checkpoint, scale, as_json, quiet))
 
 
 @app.command(

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from implicitmoments.cli import Stopped, raise_on_signals
-from implicitmoments.notes import SENTENCES, CodedError, InputError, Note
+from implicitmoments.notes import QUIET, SENTENCES, CodedError, InputError, Note
 from implicitmoments.registry import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -247,6 +247,13 @@ def _is_numeric(reason: Exception) -> bool:
 def print_note(code: str, **values: Any) -> None:
     """Print a note in one line on standard error, before the work."""
     _print_line("note", Note(code, values).sentence(as_typed))
+
+
+def print_warnings(notes: Iterable[Note]) -> None:
+    """Print the notes that may mean a wrong answer, which ``--quiet`` does not silence."""
+    for note in notes:
+        if note.code not in QUIET:
+            _print_line("warning", note.sentence(as_typed))
 
 
 def _print_line(what: str, words: str) -> None:

@@ -8,6 +8,7 @@ import types
 import typing
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,11 +19,13 @@ from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import (
     OPTIONS,
     UnwritableError,
+    as_typed,
     bad_input,
     joined,
     option_of,
     print_note,
     print_tables,
+    print_warnings,
     show_progress,
 )
 from implicitmoments.cli.description import (
@@ -33,6 +36,7 @@ from implicitmoments.cli.description import (
 )
 from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
+from implicitmoments.cli.sweep import compare_numbers
 from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
@@ -44,33 +48,31 @@ COUNTED = 20  # rows that a column must count: fewer may be a coincidence
 MOST_NAMED = 12  # columns in a suggestion
 
 
-def fit_file(
-    model: Any,
-    file: str,
-    columns: Columns,
-    output: Path,
-    checkpoint: Path | None,
-    *,
-    scale: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Fit a model to the rows of a file, write it, and print a summary."""
-    check_output(output, file)
-    if checkpoint is not None:
-        check_output(checkpoint, file, option="--checkpoint")
-        if checkpoint.resolve() == output.resolve():
-            raise bad_input("output_is_checkpoint", path=output)
-    if model.labelled != (columns.target is not None):
-        code = "target_required" if model.labelled else "target_not_used"
-        raise bad_input(code, kind=model.kind)
+@dataclass(frozen=True)
+class FitOptions:
+    """How a model is fitted to a file, besides its parameters."""
+
+    output: Path
+    checkpoint: Path | None = None
+    scale: bool = False  # divide the features by their standard deviations
+    as_json: bool = False
+    quiet: bool = False
+
+
+def fit_file(models: Sequence[Any], file: str, columns: Columns, options: FitOptions) -> None:
+    """Fit a model to the rows of a file, write it, and print a summary.
+
+    Of several models, which differ in the number of components, the one of least BIC is written.
+    """
+    output, quiet = options.output, options.quiet
+    _check_options(models, file, columns, options)
     clock = perf_counter()
     with show_progress(quiet) as progress, open_table(file, columns) as (source, _):
         if not quiet:
-            _note_few_rows(model, source)
+            _note_few_rows(models[-1], source)
             _note_columns(source, columns)
         rows: Source = source
-        if scale:
+        if options.scale:
             scales = column_scales(source, progress)
             rows = ModelRows(
                 source,
@@ -80,8 +82,13 @@ def fit_file(
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are among the notes of the model
-            model.fit(rows, checkpoint=checkpoint, progress=progress)
-            own = ModelColumns.of(model)
+            for model in models:
+                model.fit(rows, checkpoint=_journal(model, models, options), progress=progress)
+            own = ModelColumns.of(models[0])
+            sweep = None
+            if len(models) > 1:
+                sweep = compare_numbers(models, rows, own.log_volume(models[0]))
+            model = models[0] if sweep is None else sweep.chosen()
             score = model.score(rows) - own.log_volume(model) if hasattr(model, "score") else None
         counts = {"rows": source.n_rows, "dropped": source.n_dropped}
     try:
@@ -89,13 +96,42 @@ def fit_file(
     except ModelFileError as reason:
         raise UnwritableError(reason.code, reason.template, **reason.values) from reason
     seconds = perf_counter() - clock
-    if as_json:
+    if options.as_json:
         measured = {**counts, "score": score, "seconds": round(seconds, 3)}
         document = model_document(model, model.get_params(deep=False), own)
-        print_document(document | measured | {"output": str(output)})
-    elif not quiet:
-        ending = f"wrote {output} after {seconds:.1f} s"
-        print_tables(*model_tables(model, own, _first_lines(model, own, counts, score)), ending)
+        swept = {} if sweep is None else sweep.document()
+        print_document(document | measured | swept | {"output": str(output)})
+    elif quiet:
+        print_warnings(model.notes_)
+    else:
+        shown = [] if sweep is None else [sweep.table(), sweep.choice().sentence(as_typed)]
+        shown += model_tables(model, own, _first_lines(model, own, counts, score))
+        print_tables(*shown, f"wrote {output} after {seconds:.1f} s")
+
+
+def _check_options(
+    models: Sequence[Any], file: str, columns: Columns, options: FitOptions
+) -> None:
+    """Raise before any work for what cannot be written or fitted."""
+    check_output(options.output, file)
+    for checkpoint in {_journal(model, models, options) for model in models} - {None}:
+        check_output(Path(checkpoint), file, option="--checkpoint")
+        if Path(checkpoint).resolve() == options.output.resolve():
+            raise bad_input("output_is_checkpoint", path=options.output)
+    model = models[0]
+    if model.labelled != (columns.target is not None):
+        code = "target_required" if model.labelled else "target_not_used"
+        raise bad_input(code, kind=model.kind)
+    if len(models) > 1 and not hasattr(model, "bic"):
+        raise bad_input("no_criterion", kind=model.kind)
+
+
+def _journal(model: Any, models: Sequence[Any], options: FitOptions) -> Path | None:
+    """Return the checkpoint of a model: one of several has its own, ``rows.journal.k3``."""
+    path = options.checkpoint
+    if path is None or len(models) == 1:
+        return path
+    return path.with_name(f"{path.name}.k{model.n_components}")
 
 
 def _first_lines(
@@ -110,7 +146,7 @@ def _first_lines(
 
 
 def _note_few_rows(model: Any, source: FileSource) -> None:
-    """Warn before fitting if there are few rows per component."""
+    """Print before fitting that there are few rows per component."""
     k, n = model.n_components, source.n_rows
     if not isinstance(k, int) or k < 2:
         return
