@@ -17,8 +17,9 @@ from implicitmoments.cli.console import (
     name_full_device,
     print_line,
     print_note,
+    print_warnings,
 )
-from implicitmoments.cli.description import print_document
+from implicitmoments.cli.description import load_described, parameter_columns, print_document
 from implicitmoments.cli.input_rows import (
     CarriedColumns,
     load_model,
@@ -117,6 +118,8 @@ def score_file(
     else:
         for note in notes if not quiet else []:
             print_note(note.code, **note.values)
+        if quiet:
+            print_warnings(notes)
         print_line(repr(found))
 
 
@@ -131,6 +134,16 @@ def sample_file(
     seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
     pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
     write_table(output, pieces, number, what="drawing", as_json=as_json, quiet=quiet)
+
+
+def write_parameters(model: Path, output: Path | None, *, as_json: bool) -> None:
+    """Write the fitted parameters of a model as a table, one row per component."""
+    _check_table(output, model)
+    described, _ = load_described(model)
+    found = parameter_columns(described, ModelColumns.of(described))
+    piece = {name: np.asarray(values) for name, values in found.items()}
+    n_rows = len(next(iter(found.values())))
+    write_table(output, [piece], n_rows, what="writing", as_json=as_json, quiet=False)
 
 
 def report_file(

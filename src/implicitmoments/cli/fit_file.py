@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import types
-import typing
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,12 +13,10 @@ import numpy as np
 
 from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import (
-    OPTIONS,
     UnwritableError,
     as_typed,
     bad_input,
     joined,
-    option_of,
     print_note,
     print_tables,
     print_warnings,
@@ -37,7 +31,6 @@ from implicitmoments.cli.description import (
 from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
 from implicitmoments.cli.sweep import compare_numbers
-from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
@@ -173,115 +166,3 @@ def _note_columns(source: FileSource, columns: Columns) -> None:
     option = f"--columns {joined(others)}" if 0 < len(others) <= MOST_NAMED else "--columns"
     for name, (code, values) in doubtful.items():
         print_note(code, column=name, option=option, **values)
-
-
-FLAGS = {"true": True, "yes": True, "false": False, "no": False}
-EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    types.NoneType: "none",
-}
-
-
-def build_model(
-    kind: str, options: Mapping[str, str | None], settings: Sequence[str], seed: int
-) -> Any:
-    """Build an estimator of a kind, or a class name, from text.
-
-    ``options`` are parameters that have options of their own, None if not given, and
-    ``settings`` are ``name=value`` for any other. A mixture whose covariance is given is a
-    ``GaussianMixture``.
-    """
-    texts = _given_once(options, settings)
-    shaped = kind == "mixture" and "covariance_type" in texts
-    estimator = _find_class("gaussian-mixture" if shaped else kind)
-    hints = typing.get_type_hints(estimator.__init__)
-    arrays = {name for name, hint in hints.items() if hint is Any}  # not to be typed
-    names = [
-        name
-        for name in estimator().get_params(deep=False)
-        if name not in {"random_state", *arrays}
-    ]
-    can_choose = str in _types(hints["n_components"])
-    if texts.setdefault("n_components", "auto") == "auto" and not can_choose:
-        raise bad_input("number_required", kind=estimator.kind)
-    values: dict[str, Any] = {"random_state": seed}
-    for name, text in texts.items():
-        option = OPTIONS.get(name, option_of(name))
-        if name not in names:
-            known = [each for each in names if each not in OPTIONS]
-            raise bad_input(
-                "unknown_parameter",
-                kind=estimator.kind,
-                name=name,
-                option=option,
-                known=", ".join(known),
-                near=_near(name, known),
-            )
-        values[name] = _parse(text, hints[name], option)
-    return estimator(**values)
-
-
-def _find_class(word: str) -> Any:
-    kinds = ESTIMATORS
-    with contextlib.suppress(KeyError):
-        return estimator_class(word)
-    if Path(word).suffix or Path(word).exists():
-        raise bad_input("kind_missing", word=word, kinds=", ".join(kinds))
-    raise bad_input(
-        "unknown_model",
-        word=word,
-        kinds=", ".join(kinds),
-        near=_near(word, (*kinds, *kinds.values())),
-    )
-
-
-def _given_once(options: Mapping[str, str | None], settings: Sequence[str]) -> dict[str, str]:
-    """Return the text of each parameter, none of which may be given twice."""
-    texts = {name: text for name, text in options.items() if text is not None}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise bad_input("setting_without_value", text=setting)
-        if name in texts:
-            raise bad_input("parameter_twice", name=name)
-        if name == "random_state":
-            raise bad_input("seed_by_setting")
-        texts[name] = text
-    return texts
-
-
-def _parse(text: str, hint: Any, option: str) -> Any:
-    """Parse a value by the annotation of its parameter."""
-    kinds, plain = _types(hint), text.strip()
-    if types.NoneType in kinds and plain.lower() == "none":
-        return None
-    if bool in kinds and plain.lower() in FLAGS:
-        return FLAGS[plain.lower()]
-    for kind in (int, float):
-        if kind in kinds:
-            try:
-                return kind(plain)
-            except ValueError:
-                continue
-    if str in kinds:
-        return plain
-    raise bad_input(
-        "value_of_another_type",
-        option=option,
-        expected=" or ".join(words for kind, words in EXPECTED.items() if kind in kinds),
-        text=text,
-    )
-
-
-def _types(hint: Any) -> set[Any]:
-    """Return the types that an annotation allows: a type or a union."""
-    return set(typing.get_args(hint)) or {hint}
-
-
-def _near(word: str, known: Iterable[str]) -> str:
-    """Return a question if a word was probably mistyped."""
-    by_letters = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(word.lower(), by_letters, 1)
-    return f"; did you mean {by_letters[found[0]]}?" if found else ""
