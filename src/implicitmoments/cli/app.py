@@ -220,10 +220,11 @@ def fit(  # noqa: PLR0913 (options, each described)
         "activation": activation,
         "degree": degree,
     }
-    numbers = swept_numbers(components) or [components]
+    numbers = swept_numbers(components)
+    asked = [components] if numbers is None else [str(number) for number in numbers]
     models = [
-        build_model(kind, {**texts, "n_components": number and str(number)}, settings or [], seed)
-        for number in numbers
+        build_model(kind, {**texts, "n_components": number}, settings or [], seed)
+        for number in asked
     ]
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
     fit_file(models, file, chosen, FitOptions(output, checkpoint, scale, as_json, quiet))

@@ -288,6 +288,12 @@ def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress
     return PassProgress()
 
 
+def begin(progress: PassProgress | None, stage: str) -> None:
+    """Name the stage that begins, where progress is shown."""
+    if progress is not None:
+        progress.begin(stage)
+
+
 @contextlib.contextmanager
 def name_full_device(place: str) -> Iterator[None]:
     """Add to an error of a full disk which output it was."""

@@ -16,6 +16,7 @@ from implicitmoments.cli.console import (
     UnwritableError,
     as_typed,
     bad_input,
+    begin,
     joined,
     print_note,
     print_tables,
@@ -76,9 +77,10 @@ def fit_file(models: Sequence[Any], file: str, columns: Columns, options: FitOpt
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are among the notes of the model
             for model in models:
+                begin(progress, f"fitting {_called(model, models)}")
                 model.fit(rows, checkpoint=_journal(model, models, options), progress=progress)
-            own = ModelColumns.of(models[0])
-            sweep = None
+            begin(progress, "measuring the fit")
+            own, sweep = ModelColumns.of(models[0]), None
             if len(models) > 1:
                 sweep = compare_numbers(models, rows, own.log_volume(models[0]))
             model = models[0] if sweep is None else sweep.chosen()
@@ -102,14 +104,22 @@ def fit_file(models: Sequence[Any], file: str, columns: Columns, options: FitOpt
         print_tables(*shown, f"wrote {output} after {seconds:.1f} s")
 
 
+def _called(model: Any, models: Sequence[Any]) -> str:
+    """Return what the progress calls a model: one of several by its number of components."""
+    return model.kind if len(models) == 1 else f"-k {model.n_components}"
+
+
 def _check_options(
     models: Sequence[Any], file: str, columns: Columns, options: FitOptions
 ) -> None:
     """Raise before any work for what cannot be written or fitted."""
     check_output(options.output, file)
-    for checkpoint in {_journal(model, models, options) for model in models} - {None}:
-        check_output(Path(checkpoint), file, option="--checkpoint")
-        if Path(checkpoint).resolve() == options.output.resolve():
+    for model in models:
+        checkpoint = _journal(model, models, options)
+        if checkpoint is None:
+            continue
+        check_output(checkpoint, file, option="--checkpoint")
+        if checkpoint.resolve() == options.output.resolve():
             raise bad_input("output_is_checkpoint", path=options.output)
     model = models[0]
     if model.labelled != (columns.target is not None):

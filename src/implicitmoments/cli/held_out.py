@@ -207,7 +207,7 @@ def _measure(
         drop = n_out > 0 and few_enough(n_out, n)
         difference = Sums()
         for blocks in _blocks(sources):
-            kept = _near(measured, blocks) if drop else np.ones(len(blocks[0]["x"]), dtype=bool)
+            kept = _near(measured if drop else (), blocks)
             found = [each.measure(block) for each, block in zip(measured, blocks, strict=True)]
             for each, block, values in zip(measured, blocks, found, strict=True):
                 each.add(block, values, kept)
@@ -241,12 +241,12 @@ def _blocks(sources: Sequence[ModelRows]) -> Iterator[list[Block]]:
 
 
 def _near(measured: Sequence[Measured], blocks: Sequence[Block]) -> Any:
-    """Return which rows are no outliers, by the rule of every fit."""
-    kept = np.ones(len(blocks[0]["x"]), dtype=bool)
-    for each, block in zip(measured, blocks, strict=True):
+    """Return which rows are no outliers, by the rule of every fit that is given."""
+    kept = np.full(int(blocks[0]["x"].shape[0]), True)
+    for each, block in zip(measured, blocks, strict=False):
         rule = getattr(each.model, "_near", None)
         if rule is not None:
-            kept &= np.asarray(to_numpy(rule(block)), dtype=bool)
+            kept = np.logical_and(kept, to_numpy(rule(block)))
     return kept
 
 
