@@ -10,6 +10,13 @@ import implicitmoments as im
 LINES = ("--target", "price")
 
 
+def plain(path):
+    """Load a model that takes arrays without names."""
+    model = im.load(path)
+    del model.feature_names_in_
+    return model
+
+
 @pytest.fixture(scope="module")
 def two(call, data, tmp_path_factory):
     """A model with a component too few, and other rows of the same law and of another."""
@@ -26,7 +33,7 @@ def two(call, data, tmp_path_factory):
 
 def test_evaluate_is_the_score_with_its_error(call, data, models):
     found = json.loads(call("evaluate", models["mixture"], data / "rows.npy", "--json").stdout)
-    model, X = im.load(models["mixture"]), np.load(data / "rows.npy")
+    model, X = plain(models["mixture"]), np.load(data / "rows.npy")
     densities = model.score_samples(X)
     assert found["rows"] == len(X)
     assert found["mean_log_density"] == pytest.approx(densities.mean())
@@ -41,10 +48,8 @@ def test_evaluate_regressions(call, data, models):
     file = data / "lines.csv"
     found = json.loads(call("evaluate", models["activations"], file, *LINES, "--json").stdout)
     rows = np.load(data / "lines.npy")
-    model = im.load(models["activations"])
+    model = plain(models["activations"])
     X, y = np.round(rows[:, :2], 6), np.round(rows[:, 2], 6)
-    model.feature_names_in_ = None
-    del model.feature_names_in_
     assert found["r2"] == pytest.approx(model.score(X, y), abs=1e-6)
     assert found["mean_squared_error"] == pytest.approx(np.mean((y - model.predict(X)) ** 2))
 
@@ -66,7 +71,7 @@ def test_compare_names_the_better_model(call, data, models, two):
     arguments = (models["mixture"], two / "few.im", data / "rows.npy", "--json")
     found = json.loads(call("compare", *arguments).stdout)
     X = np.load(data / "rows.npy")
-    one, other = (im.load(path).score_samples(X) for path in arguments[:2])
+    one, other = (plain(path).score_samples(X) for path in arguments[:2])
     assert found["better"] == str(models["mixture"])
     assert found["difference"] == pytest.approx(np.mean(one - other))
     error = np.std(one - other) / np.sqrt(len(X) - 1)

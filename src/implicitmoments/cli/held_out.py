@@ -245,8 +245,9 @@ def _near(measured: Sequence[Measured], blocks: Sequence[Block]) -> Any:
     kept = np.full(int(blocks[0]["x"].shape[0]), True)
     for each, block in zip(measured, blocks, strict=False):
         rule = getattr(each.model, "_near", None)
-        if rule is not None:
-            kept = np.logical_and(kept, to_numpy(rule(block)))
+        near = None if rule is None else rule(block)  # None if all of them are
+        if near is not None:
+            kept = np.logical_and(kept, to_numpy(near))
     return kept
 
 
