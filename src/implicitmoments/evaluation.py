@@ -114,7 +114,8 @@ class RowFunction:
         width, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
         if names is not None and hasattr(X, "columns"):
             X = X[[*names, y] if self.labelled and isinstance(y, str) else list(names)]
-        function, labelled = self._answers, self.labelled and y is not None
+        function: Callable[..., Array] = self._answers
+        labelled = self.labelled and y is not None
         if labelled:
             X, function, width = _beside(X, y), self._apply_joined, width + 1
         check_n_features(model, int(X.shape[1]) - labelled)

@@ -19,7 +19,8 @@ class Entries:
     ----------
     axes : tuple of str
         Names of the axes, separated by spaces, such as ``"k d"``; several for a choice. Axes of
-        one name have one length in all values that are declared together.
+        one name have one length in all values that are declared together. A choice may begin
+        with the value of another attribute, ``chosen_by``: ``"tied: d d"``.
     positive, weights : bool
         Whether entries are above 0, or at least 0. Infinity is positive.
     variances : bool
@@ -38,14 +39,22 @@ class Entries:
     positive: bool = False
     weights: bool = False
     variances: bool = False
+    chosen_by: str = ""
 
-    def fault(self, value: Any, sizes: dict[str, int], constants: Any = None) -> str:
+    def fault(
+        self, value: Any, sizes: dict[str, int], others: Mapping[str, Any] | None = None
+    ) -> str:
         """Return what is wrong with a value, as a code, or nothing; enters lengths of axes.
 
-        ``constants`` (d,) is NaN in columns that are not constant; None where none is.
+        Among ``others``, values that are declared together, ``"_constants"`` (d,) is NaN in
+        columns that are not constant.
         """
-        array = np.asarray(value, dtype=np.float64)
-        for axes in self.axes:
+        array, others = np.asarray(value, dtype=np.float64), others or {}
+        constants = others.get("_constants")
+        for choice in self.axes:
+            chosen, _, axes = choice.rpartition(":")
+            if self.chosen_by and chosen != others.get(self.chosen_by):
+                continue
             found = _sizes(axes, array.shape, sizes)
             if found is not None:
                 sizes |= found

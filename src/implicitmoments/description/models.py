@@ -24,6 +24,10 @@ WEIGHTS = Annotated[Floats, Entries(("k",), weights=True)]
 PER_COMPONENT = Annotated[Floats, Entries(("k",))]
 VECTORS = Annotated[Floats, Entries(("k d",))]
 FREEDOM = Annotated[float, Entries(("",), positive=True)]
+SHAPES = (  # of covariances
+    *("full: k d d", "tied: d d", "diag: k d", "tied_diag: d", "spherical: k"),
+    "tied_spherical:",
+)
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {  # of a density: their names and meanings
     "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
@@ -115,7 +119,7 @@ class GaussianMixtureDescription(MeansDescription):
         "weights_": WEIGHTS,
         "means_": VECTORS,
         "covariances_": Annotated[
-            float | Floats, Entries(("", "k", "k d", "d", "d d", "k d d"), variances=True)
+            float | Floats, Entries(SHAPES, variances=True, chosen_by="covariance_type_")
         ],
         "covariance_type_": str,
         "degrees_of_freedom_": FREEDOM,

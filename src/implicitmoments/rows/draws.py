@@ -6,7 +6,7 @@ import math
 from enum import IntEnum
 from itertools import pairwise
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -63,11 +63,10 @@ def as_seed(random_state: RandomState) -> int:
             "`random_state` is an integer, a NumPy generator, np.random or None, got {given!r}",
             given=random_state,
         )
-    if random_state < 0:
-        raise InputError(
-            "out_of_range", "`random_state` is at least 0, got {given}", given=random_state
-        )
-    return int(random_state)
+    seed = int(cast(int, random_state))
+    if seed < 0:
+        raise InputError("out_of_range", "`random_state` is at least 0, got {given}", given=seed)
+    return seed
 
 
 class RowDraws:

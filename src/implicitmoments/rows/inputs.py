@@ -282,11 +282,8 @@ def _count_sizes(name: str, block: Block) -> Sums:
     column = block[name]
     xp, (smallest, largest) = namespace_of(column), sizes_of(column)
     size = xp.abs(column)
-    kinds = (
-        (size > 0) & (size < smallest),
-        (size >= smallest) & (size <= largest),
-        size > largest,
-    )
+    small, large = (size > 0) & (size < smallest), size > largest
+    kinds = (small, (size >= smallest) & ~large, large)
     return {
         key: xp.sum(xp.astype(kind, xp.int64), axis=0)
         for key, kind in zip(SIZES, kinds, strict=True)

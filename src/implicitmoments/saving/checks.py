@@ -93,17 +93,16 @@ def check_entries(
     sizes = {} if d is None else {"d": d}
     for name, entries in sorted(declared.items(), key=lambda each: len(each[1].axes)):
         if entries.axes and values[name] is not None:
-            fault = entries.fault(values[name], sizes, values.get("_constants"))
+            fault = entries.fault(values[name], sizes, values)
             expect(not fault, fault, f"{about}{name}")
 
 
 def _entries(hint: Hint) -> Entries:
     """Return what an annotation declares; no axes if nothing."""
-    if get_origin(hint) is Annotated:
-        return next(
-            (each for each in get_args(hint)[1:] if isinstance(each, Entries)), Entries(())
-        )
-    found = [_entries(one) for one in get_args(hint) if get_origin(hint) is not np.ndarray]
+    found = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Entries)]
+    origin: Any = get_origin(hint)
+    if origin in (Union, UnionType, NotRequired):
+        found += [_entries(one) for one in get_args(hint)]
     return next((each for each in found if each.axes), Entries(()))
 
 
