@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from implicitmoments.rows.files.arrow_messages import expanded_sizes
 from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.expansion import MOST_DECODED
 from implicitmoments.rows.files.file_source import Numbers, as_unreadable, require
 
 # names of columns by the column of a block that they fill: features of "x", and one of others
@@ -93,6 +95,10 @@ def open_arrow(path: Path) -> TableFile:
             batch.validate()  # lengths come from the file: Arrow would read beyond a buffer
             yield batch
 
+    with as_unreadable(path, "Arrow"):
+        largest = max(expanded_sizes(mapped, is_stream=is_stream), default=0)
+    if largest > MOST_DECODED:
+        raise refusal("expands_too_far", file=str(path), part="batch", most=MOST_DECODED)
     with as_unreadable(path, "Arrow"):
         reader = open_reader()
         names, types = reader.schema.names, reader.schema.types
