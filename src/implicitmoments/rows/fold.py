@@ -214,9 +214,10 @@ class MemoryBudget:
 
     cache: int = 2**18  # numbers of a block on the host that stay in the cache: 2 MB of float64
     block: int = 2**23  # numbers of a block on the host at the most, where rows are wide: 64 MB
-    # numbers of a block on a device, which has no such cache and needs long products: 1 GB, or a
-    # 64th of its bytes, so that eight such arrays of float64 fill it
-    device: int = 2**27
+    # numbers of a block on a device, which has no such cache, and where starting an operation
+    # takes longer than carrying it out on few rows: 4 GB, or a 64th of its bytes, so that eight
+    # such arrays of float64 fill it
+    device: int = 2**29
     # numbers held in memory, of rows or computed from them: 256 MB
     held: int = 2**25
     picked: int = 2**22  # rows that are looked up one by one for a sample
