@@ -35,9 +35,9 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def make_model(name: str) -> Any:
+def make_model(name: str, rows_per_block: int | None = None) -> Any:
     """Return an estimator with its parameters."""
-    return getattr(im, name)(**CASES[name], random_state=0)
+    return getattr(im, name)(**CASES[name], random_state=0, rows_per_block=rows_per_block)
 
 
 def where_labels_are(name: str) -> int | None:

@@ -1,6 +1,6 @@
 """Fits with a checkpoint that are killed and resumed.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/attack.py kills [--kills 100] [--rows 200000] [--seed 0]
+Run: OMP_NUM_THREADS=1 python benchmarks/attack.py kills [--kills 100] [--rows 6000] [--seed 0]
 
 Each estimator fits a file of rows with a checkpoint. SIGKILL ends the process within a pass, after
 a block chosen at random, of which all before it have been kept; between two passes, when the last
@@ -37,13 +37,14 @@ from attacks.fits import (
 )
 from implicitmoments.rows import Journal
 
+BLOCK_ROWS = 1_000  # so that passes over few rows have several blocks
 PLACES = ("within a pass", "between passes", "at any time")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this attack."""
     parser.add_argument("--kills", type=int, default=100, help="of all estimators together")
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=6_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", help="for files; the system's by default")
     parser.add_argument("--only", choices=list(CASES), help="one estimator")
@@ -126,7 +127,7 @@ def fit_and_report(name: str, path: str, checkpoint: str, at: str) -> None:
         if len(ends) == int(at) + 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    model, y = make_model(name), where_labels_are(name)
+    model, y = make_model(name, BLOCK_ROWS), where_labels_are(name)
     if checkpoint:
         with Journal(checkpoint, every=0) as journal:
             model.fit(path, y, checkpoint=journal, progress=progress)

@@ -54,7 +54,7 @@ def attack(given: argparse.Namespace) -> int:
         print(f"| {name} | {cells[0][0]} | {cells[0][1]} | {cells[1][0]} | {cells[1][1]} |")
     same = sum(count_equal(name, chosen, found, alone)[1] for name in calls)
     print(f"\n{same} of {given.calls} bit for bit; threads of BLAS {before} before, {after} after")
-    return given.calls - same + (before != after)
+    return int(given.calls - same + (before != after))
 
 
 def count_equal(
@@ -80,13 +80,14 @@ def make_calls(n: int) -> dict[str, Callable[[], Any]]:
         def predict(answer: Any = answer, X: Any = X) -> bytes:
             return np.asarray(answer(X)).tobytes()
 
-        calls |= {f"{name} {kind}": call for kind, call in zip(KINDS, (fit, predict), strict=True)}
+        calls[f"{name} fit"], calls[f"{name} predict"] = fit, predict
     return calls
 
 
 def blas_threads() -> int:
     """Return the threads that BLAS may use."""
-    return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+    blas = (lib for lib in threadpool_info() if lib["user_api"] == "blas")
+    return max(int(lib["num_threads"]) for lib in blas)
 
 
 def set_blas(n_threads: int) -> None:

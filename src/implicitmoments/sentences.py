@@ -191,6 +191,9 @@ NOTES: dict[str, str] = {
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
     "log-likelihood by {loss:.1f}, which chance explains; BIC charges {penalty:.1f} for a "
     "component; use `n_components={fewer}` or `n_components='auto'`",
+    "components_identical": "components {which} have the same mean and covariance, so the model "
+    "has {fewer:count component} in fact; many rows may be equal, or the components were not "
+    "told apart: check the data, or use `n_components={fewer}`",
     "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
     "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
     "`n_components='auto'`",

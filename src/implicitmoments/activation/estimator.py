@@ -126,7 +126,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         what fitting k d numbers removes by chance: a step of ``tol * k * d / n_samples`` of it.
         Labels without noise are fitted to rounding nevertheless, since every step then removes
         most of the error.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default. Rows

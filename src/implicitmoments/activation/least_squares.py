@@ -313,11 +313,10 @@ def _sum_gradient(network: Network, block: Block) -> Sums:
     y, counts = block["y"], block.get("counts")
     off, affine, squares = hidden @ weights - y, xp.zeros_like(y[:0]), as_double(y) ** 2
     if network.affine is not None:
-        points = with_ones(block["x"])
-        off = off + points @ move_like(network.affine, x)
+        off = off + with_ones(block["x"]) @ move_like(network.affine, x)
     residual = off if counts is None else off * counts
     if network.affine is not None:
-        affine = residual @ points
+        affine = residual @ with_ones(block["x"])
     inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
     return {
         "loss": xp.sum(as_double(residual) * as_double(off)),

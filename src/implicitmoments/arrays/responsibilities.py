@@ -28,11 +28,12 @@ def linear_responsibilities(x: Array, slopes: Floats, offsets: Floats) -> tuple[
     x : array of shape (n, p)
     slopes, offsets : arrays of shape (p, k) and (k,)
     """
-    slopes, offsets = move_like(slopes, x), move_like(offsets, x)
-    if isinstance(x, np.ndarray) and (found := _shifted(x, slopes, offsets)) is not None:
-        return found
-    joint = linear_rows(x, slopes)
-    joint += offsets
+    if isinstance(x, np.ndarray):
+        found = _shifted(x, slopes.astype(x.dtype, copy=False), offsets.astype(x.dtype))
+        if found is not None:
+            return found
+    joint = linear_rows(x, move_like(slopes, x))
+    joint += move_like(offsets, x)
     return softmax_rows(joint)
 
 

@@ -91,7 +91,19 @@ def model_document(
 
 def print_document(document: Mapping[str, Any], indent: int | None = 2) -> None:
     """Print a document as JSON, with null for undefined numbers."""
-    print_line(json.dumps(as_json_values(document), indent=indent, ensure_ascii=False))
+    print_line(as_json_text(document, indent))
+
+
+def as_json_text(document: Any, indent: int | None = None) -> str:
+    r"""Return a document as JSON; what a terminal does not print is written as escapes.
+
+    Examples
+    --------
+    >>> print(as_json_text({"é": chr(0x9B) + "2J"}))
+    {"é": "\u009b2J"}
+    """
+    text = json.dumps(as_json_values(document), indent=indent, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def as_json_values(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from implicitmoments.cli.console import bad_input, name_full_device, print_line, show_progress
-from implicitmoments.cli.description import as_json_values, print_document
+from implicitmoments.cli.description import as_json_text, print_document
 from implicitmoments.description import counted
+from implicitmoments.notes import printable
 from implicitmoments.rows.files import require
 from implicitmoments.saving.files import whole_file
 
@@ -73,10 +73,13 @@ def write_table(
     """Write a table incrementally, in the format of its suffix; to stdout without a path.
 
     Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
-    the path. ``what`` names the progress.
+    the path. ``what`` names the progress. On standard output control characters in names of
+    columns are escaped; a file has the names as they are.
     """
     if path is None or is_standard_output(path):
         with name_full_device("standard output"):
+            if not as_json:  # whose escapes are those of JSON
+                pieces = ({printable(n): v for n, v in piece.items()} for piece in pieces)
             _write_text(pieces, sys.stdout, ".json" if as_json else ".csv")
         return
     kind = path.suffix.lower()
@@ -118,8 +121,7 @@ def _write_text(pieces: Iterable[Piece], file: IO[str], kind: str) -> None:
         before = "[\n"
         for piece in pieces:
             for row in _rows(piece):
-                record = as_json_values(dict(zip(piece, row, strict=True)))
-                file.write(before + json.dumps(record, ensure_ascii=False))
+                file.write(before + as_json_text(dict(zip(piece, row, strict=True))))
                 before = ",\n"
         file.write("[]\n" if before == "[\n" else "\n]\n")
     else:

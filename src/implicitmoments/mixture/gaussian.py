@@ -115,7 +115,7 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
         With ``verbose=2``, every how many iterations.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 
 from implicitmoments.arrays import (
     TINY,
     Array,
+    Entries,
     Floats,
     linear_rows,
     move_like,
@@ -42,9 +43,9 @@ class Gaussians(State):
     Or of multivariate t distributions, of which the covariances are the scale matrices.
     """
 
-    means: Floats  # (k, d)
+    means: Annotated[Floats, Entries(("k d",))]
     # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
-    covariances: Floats
+    covariances: Annotated[Floats, Entries(("k d d", "k d", "k"), variances=True)]
     # (k,), degrees of freedom, all equal; infinite, by default, for Gaussians
     freedom: Filled = cast(Floats, None)  # noqa: RUF009
 

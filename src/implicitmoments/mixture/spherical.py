@@ -73,7 +73,7 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
         Standard errors of all parameters: from the observed information, which assumes that the
         model is right; from the sandwich, which also holds where the noise has another law, for
         the parameters that the fit has in the limit of many rows; or none.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.

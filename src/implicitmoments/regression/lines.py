@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
+    Entries,
     Floats,
     map_into,
     move_like,
@@ -94,8 +96,8 @@ class Lines(State):
         Degrees of freedom, all equal; infinite, by default, for Gaussian noise.
     """
 
-    coef: Floats
-    variances: Floats
+    coef: Annotated[Floats, Entries(("k q",))]
+    variances: Annotated[Floats, Entries(("k",), variances=True)]
     freedom: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
