@@ -8,13 +8,13 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
+from implicitmoments.mixture.expansion import log_densities
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
     CovarianceType,
     Gaussians,
     indefinite,
-    log_densities,
 )
 from implicitmoments.rows import Rows
 from implicitmoments.search import search_moves

@@ -11,8 +11,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
 from implicitmoments.mixture.fit import GaussianFit, fit_gaussians
 from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.least_variances import rounding_steps
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.view import View, make_view, rounding_steps
+from implicitmoments.mixture.view import View, make_view
 from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
@@ -67,7 +68,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     x = some.points.astype(np.float64)
     k = min(k, len(x) // 2)  # more groups than this, of two rows or more, are not in the sample
     # a column of few values has gaps, but no groups
-    compared = (rounding_steps(x, np.ones(len(x)), x.std(axis=0)) == 0).astype(float)
+    compared = (~rounding_steps(x, np.ones(len(x)), x.std(axis=0))[1]).astype(float)
     x = x * compared
     if _all_near(x, k):
         return None
@@ -231,7 +232,8 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> GaussianFit:
         "group_stats": each,
     }
     fit = Fitted(together, level, (), converged, n_iter)
-    return GaussianFit(fit, _joined_view(rows, views, options), stats, None)
+    own = tuple(view for view, state in zip(views, states, strict=True) for _ in range(state.k))
+    return GaussianFit(fit, _joined_view(rows, views, options), stats, None, own_views=own)
 
 
 def _joined_view(rows: Rows, views: list[View], options: Options) -> View:
