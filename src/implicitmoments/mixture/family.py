@@ -33,13 +33,13 @@ from implicitmoments.mixture.gaussians import (
     precisions_of,
 )
 from implicitmoments.mixture.least_variances import (
-    DOUBLE,
     lost_variances,
     raise_covariances,
-    resolved_variances,
+    step_variances,
 )
 from implicitmoments.mixture.pair_trials import fit_pairs
 from implicitmoments.rows import Rows, Sums
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
     FIRST,
@@ -164,7 +164,7 @@ class GaussianFamily:
         the distances of the means from the points about which rows were summed, not below the
         rounding of these sums. The next E-step then takes them about the mean.
         """
-        least = np.maximum(self.least, resolved_variances(means, self.epsilon))
+        least = np.maximum(self.least, step_variances(self.epsilon * means))
         if steps is not None:
             least = np.maximum(least, lost_variances(steps))
         if self.kind.shape == "spherical":

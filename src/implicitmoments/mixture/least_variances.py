@@ -8,7 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.gaussians import indefinite
-from implicitmoments.rows.constants import ROUNDINGS
+from implicitmoments.rows.constants import DOUBLE, resolution
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
 # differ by less, in deviations of the column, are equal but for rounding.
@@ -18,15 +18,17 @@ TIED, ROUNDING = 0.5, 1e-6
 REPEATED = 4
 # Eigenvalue of the correlations of a component: with less, rounding makes them singular.
 SMALLEST_CORRELATION = 1e-10
-DOUBLE = float(np.finfo(np.float64).eps)
 # Of the square of a mean, where the squares of rows were summed about another point: a variance
 # of less has lost half of its digits.
 LOST = math.sqrt(DOUBLE)
 
 
-def resolved_variances(means: Floats, epsilon: float) -> Floats:
-    """Return variances that rounding alone may have beside means, in the same shape."""
-    return np.asarray((ROUNDINGS * epsilon * means) ** 2)
+def step_variances(steps: Floats) -> Floats:
+    """Return the variances with which components have the density 1/h at one value of steps h.
+
+    With less, they would gain likelihood by equal values alone.
+    """
+    return np.asarray(steps**2 / (2 * math.pi))
 
 
 def lost_variances(steps: Floats) -> Floats:
@@ -47,7 +49,7 @@ def raise_covariances(covariances: Floats, least: Floats, epsilon: float = DOUBL
     if covariances.ndim == 2:
         return np.maximum(covariances, least)
     own = np.diagonal(covariances, axis1=1, axis2=2)
-    least = np.maximum(least, max(SMALLEST_CORRELATION, ROUNDINGS * epsilon) * own)
+    least = np.maximum(least, max(SMALLEST_CORRELATION, resolution(1.0, epsilon)) * own)
     low = np.any(own < least, axis=1)
     low[~low] = indefinite(covariances[~low] - least[~low, :, None] * np.eye(own.shape[1]))
     if low.any():
@@ -63,8 +65,7 @@ def raise_covariances(covariances: Floats, least: Floats, epsilon: float = DOUBL
 def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> tuple[Floats, Floats]:
     """Return the step between the values of each column, (d,), and which columns are rounded.
 
-    A component at one value has the density 1/h there if its variance is h²/2π: with less, it
-    would gain likelihood by equal values alone. The step is 0 where hardly any are equal.
+    The step is 0 where hardly any values are equal.
 
     Returns
     -------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +11,12 @@ from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.least_variances import (
     raise_covariances,
-    resolved_variances,
     rounding_steps,
+    step_variances,
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
-from implicitmoments.rows.constants import precision_of
+from implicitmoments.rows.constants import precision_of, resolution
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import DEFAULT_BUDGET, blocks
 from implicitmoments.search import Fitted
@@ -119,7 +118,7 @@ def make_view(
     if kind.shape == "spherical":
         variances, sizes = (np.full(len(center), each.mean()) for each in (variances, sizes))
     # a column that varies in other rows alone keeps the unit of its values
-    flat = variances <= resolved_variances(sizes, epsilon)
+    flat = variances <= resolution(sizes, epsilon) ** 2
     scale = np.where(flat, np.where(sizes > 0, sizes, 1.0), np.sqrt(variances))
     steps, rounded = rounding_steps(x, counts, scale)
     relative = np.ones(len(center))
@@ -128,11 +127,9 @@ def make_view(
         nearest = np.argmin(np.sum(placed**2, axis=1) - 2 * z @ placed.T, axis=1)
         within = z - placed[nearest]
         relative = np.minimum(counts @ within**2 / counts.sum(), 1.0)
-    # values are as precise as their size; beside a unit, as precise as that
-    least = np.maximum(
-        resolved_variances(1 + np.abs(center / scale), epsilon),
-        (steps / scale) ** 2 / (2 * math.pi),
-    )
+    # values have the steps of their precision, which is that of the centre as well
+    steps = np.maximum(steps, epsilon * (scale + np.abs(center)))
+    least = step_variances(steps / scale)
     if kind.shape == "spherical":
         least = np.full(len(center), least.max())
         relative = np.full(len(center), relative.mean())
