@@ -1,38 +1,33 @@
-"""Fits of data larger than memory, on Dask, and after a kill.
+"""Fits of data larger than memory, and on Dask.
 
 Run: python benchmarks/scale.py file [--gigabytes 10] [--folder DIR]; SCALE_FEATURES=100 sets d
      python benchmarks/scale.py dask [--rows 3000000]
-     python benchmarks/scale.py kill [--kills 20]
 
 ``file`` writes a .npy file of a spherical mixture, fits it in a separate process and prints the
 peak resident memory of that process. The time is compared with that of passes which only read
 the file and multiply: each pass reads all blocks once, and an E-step multiplies twice.
-``dask`` fits a Dask array with one and with two single-threaded workers, and
-kills a worker in mid-fit. ``kill`` ends fits with a checkpoint by SIGKILL at random times,
-restarts them, and compares all bits of the results.
+``dask`` fits a Dask array with one and with two single-threaded workers.
+``benchmarks/attack.py`` kills fits and workers, and has files for every estimator.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments import RegressionMixture, SphericalMixture
-from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
+from implicitmoments import SphericalMixture
+from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import open_file
 from implicitmoments.rows.fold import fold_blocks
 
@@ -160,63 +155,6 @@ def file_table(arguments: argparse.Namespace) -> None:
     print(f"| largest error of a mean | {found['error']:.4f} |")
 
 
-def digest(model: Any) -> str:
-    """Return a digest of all fitted arrays."""
-    bits = hashlib.sha256()
-    for name in sorted(vars(model)):
-        value = vars(model)[name]
-        if name.endswith("_") and isinstance(value, np.ndarray | float | int):
-            bits.update(name.encode() + np.asarray(value).tobytes())
-    return bits.hexdigest()
-
-
-def fit_checkpointed(model: str, path: str, checkpoint: str) -> None:
-    """Fit with a checkpoint and report the digest."""
-    if model == "SphericalMixture":
-        fitted: Any = SphericalMixture(K, random_state=0).fit(path, checkpoint=checkpoint or None)
-    else:
-        fitted = RegressionMixture(6, random_state=0)
-        fitted.fit(path, y=10, checkpoint=checkpoint or None)
-    report(digest=digest(fitted))
-
-
-def kill_table(arguments: argparse.Namespace) -> None:
-    """Kill fits at random times and compare the results."""
-    rng = np.random.default_rng(arguments.seed)
-    print("| estimator | kills | times, s | bitwise equal |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        rows, lines = Path(folder) / "rows.npy", Path(folder) / "lines.npy"
-        write_mixture(rows, arguments.rows)
-        X, y, _ = make_regression_mixture(arguments.rows, 6, 10, noise=0.3, random_state=0)
-        np.save(lines, np.column_stack([X, y]))
-        for model, path in (("SphericalMixture", rows), ("RegressionMixture", lines)):
-            clock = perf_counter()
-            expected = child(["--checkpointed", model, str(path), ""])["digest"]
-            whole = perf_counter() - clock
-            moments, equal = [], 0
-            for i in range(arguments.kills):
-                checkpoint = str(Path(folder) / f"{model}{i}")
-                command = [
-                    sys.executable,
-                    __file__,
-                    "--checkpointed",
-                    model,
-                    str(path),
-                    checkpoint,
-                ]
-                moments.append(float(rng.uniform(0, whole)))
-                running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-                sleep(moments[-1])
-                running.send_signal(signal.SIGKILL)
-                running.wait()
-                found = child(["--checkpointed", model, str(path), checkpoint])["digest"]
-                equal += found == expected
-            spread = f"{min(moments):.1f}–{max(moments):.1f} of {whole:.1f}"
-            print(
-                f"| {model} | {len(moments)} | {spread} | {equal} of {len(moments)} |", flush=True
-            )
-
-
 def chunk(rows: int, seed: int) -> Floats:
     """Make the rows of one chunk."""
     _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
@@ -226,7 +164,7 @@ def chunk(rows: int, seed: int) -> Floats:
 
 
 def dask_table(arguments: argparse.Namespace) -> None:
-    """Print results and seconds of fits on one worker and on two, and with one killed."""
+    """Print results and seconds of fits on one worker and on two."""
     import dask.array as da  # noqa: PLC0415 (an extra)
     from dask.delayed import delayed  # noqa: PLC0415
     from distributed import Client, LocalCluster, wait  # noqa: PLC0415
@@ -238,62 +176,43 @@ def dask_table(arguments: argparse.Namespace) -> None:
     print(f"{16 * size:,} rows, k = {K}, d = {D}")
     print("| single-threaded workers | seconds | largest difference of a mean from NumPy |")
     print("|---|---|---|")
-    for n_workers, killed in ((1, False), (2, False), (2, True)):
+    for n_workers in (1, 2):
         with (
             LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, dashboard_address=None
             ) as cluster,
-            Client(cluster) as client,
+            Client(cluster),
         ):
             made = [da.from_delayed(delayed(chunk)(size, i), (size, D), float) for i in range(16)]
             X = da.concatenate(made).persist()
             wait(X)
             SphericalMixture(2, random_state=0).fit(X[: size // 10])  # workers import
-            killer = threading.Timer(arguments.kill_after, kill_a_worker, [client])
-            if killed:
-                killer.start()
             clock = perf_counter()
             model = SphericalMixture(K, random_state=0).fit(X)
             seconds = perf_counter() - clock
-            killer.cancel()
         apart = np.abs(model.means_ - here.means_).max()
-        name = (
-            f"{n_workers}, one killed after {arguments.kill_after:.0f} s" if killed else n_workers
-        )
-        print(f"| {name} | {seconds:.1f} | {apart:.1e} |", flush=True)
-
-
-def kill_a_worker(client: Any) -> None:
-    """End the process of one worker."""
-    pid = next(iter(client.run(os.getpid).values()))
-    os.kill(pid, signal.SIGKILL)
+        print(f"| {n_workers} | {seconds:.1f} | {apart:.1e} |", flush=True)
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", nargs="?", choices=["file", "dask", "kill"])
+    parser.add_argument("table", nargs="?", choices=["file", "dask"])
     parser.add_argument("--gigabytes", type=float, default=10.0)
     parser.add_argument("--folder", help="for files; the system's by default")
-    parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kill-after", type=float, default=4.0)
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--read", help=argparse.SUPPRESS)
-    parser.add_argument("--checkpointed", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.fit:
         fit_file(arguments.fit)
     elif arguments.read:
         read_and_multiply(arguments.read)
-    elif arguments.checkpointed:
-        fit_checkpointed(*arguments.checkpointed)
     elif arguments.table is None:
-        parser.error("give file, dask or kill")
+        parser.error("give file or dask")
     else:
         print(f"Python {platform.python_version()}, NumPy {np.__version__}")
-        {"file": file_table, "dask": dask_table, "kill": kill_table}[arguments.table](arguments)
+        {"file": file_table, "dask": dask_table}[arguments.table](arguments)
 
 
 if __name__ == "__main__":
