@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from attacks import files, fuzz, kills, workers
+from attacks import files, fuzz, kills, units, workers
 
 ATTACKS = {
     "files": files,
     "fuzz": fuzz,
     "kills": kills,
+    "units": units,
     "workers": workers,
 }
 

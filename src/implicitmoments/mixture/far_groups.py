@@ -238,7 +238,8 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> GaussianFit:
 
 def _joined_view(rows: Rows, views: list[View], options: Options) -> View:
     """Return a view of all rows with the least variances, and the known one, of the groups."""
-    view = make_view(rows.sample(SEARCH.rows, 0), views[0].family.kind, options.ridge)
+    sample, kind = rows.sample(SEARCH.rows, 0), views[0].family.kind
+    view = make_view(sample, kind, options.ridge, epsilon=options.epsilon)
     own = np.array([each.family.least * np.square(each.scale) for each in views])
     least = own.min(axis=0) / np.square(view.scale)
     view = replace(view, family=replace(view.family, least=least))

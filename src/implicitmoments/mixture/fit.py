@@ -230,7 +230,7 @@ def view_of(name: str, sample: Rows, options: Options, columns: int | None = Non
         Number of columns, where rows are coordinates on a span of them.
     """
     means = None if options.given is None else options.given.means
-    view = make_view(sample, CovarianceType(name), options.ridge, means)
+    view = make_view(sample, CovarianceType(name), options.ridge, means, options.epsilon)
     family = replace(view.family, student=options.student, columns=columns)
     view = replace(view, family=family)
     if options.variance is not None:

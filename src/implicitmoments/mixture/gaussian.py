@@ -26,7 +26,7 @@ from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns, restore_matrices
+from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.outliers import Near
 from implicitmoments.search.noise import LAWS, is_gaussian
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
@@ -307,6 +307,7 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
             most=min(self.max_components, rows.kept),
             types=types_of(self.covariance_type_ if last else self.covariance_type),
             ridge=self.reg_covar,
+            epsilon=precision_of(rows.first["x"]),
             n_moves=0 if placed else self.n_moves,
             n_init=1 if placed else self.n_init,
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,

@@ -16,10 +16,9 @@ TIED, ROUNDING = 0.5, 1e-6
 # Rows with one value of a column: so many determine a mean and a variance, and a component of
 # them would have none.
 REPEATED = 4
-# Eigenvalue of the correlations of a component: with less, rounding makes them singular.
-SMALLEST_CORRELATION = 1e-10
-# Of the square of a mean, where the squares of rows were summed about another point: a variance
-# of less has lost half of its digits.
+# A variance that is a difference of larger numbers has lost half of its digits if it is less than
+# this part of them: of the square of a mean, where rows were summed about another point, or of
+# the variances of the columns, where they are correlated.
 LOST = math.sqrt(DOUBLE)
 
 
@@ -49,7 +48,8 @@ def raise_covariances(covariances: Floats, least: Floats, epsilon: float = DOUBL
     if covariances.ndim == 2:
         return np.maximum(covariances, least)
     own = np.diagonal(covariances, axis1=1, axis2=2)
-    least = np.maximum(least, max(SMALLEST_CORRELATION, resolution(1.0, epsilon)) * own)
+    # rounding of d correlations moves an eigenvalue by as much as their resolution
+    least = np.maximum(least, max(LOST, float(resolution(own.shape[1], epsilon))) * own)
     low = np.any(own < least, axis=1)
     low[~low] = indefinite(covariances[~low] - least[~low, :, None] * np.eye(own.shape[1]))
     if low.any():

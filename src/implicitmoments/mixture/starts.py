@@ -27,6 +27,7 @@ from implicitmoments.mixture.initialisation import (
 )
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search import Budget, Fitted, bic, run_em
 from implicitmoments.search.moves import ENOUGH
 from implicitmoments.search.noise import is_gaussian
@@ -76,6 +77,7 @@ class Options:
     variance: float | None = None  # of all components and columns, where it is known
     student: bool = False  # components have multivariate t distributions
     order: int | None = None  # order r of the components decoded from the moments
+    epsilon: float = DOUBLE  # of the precision in which rows were given
 
     @property
     def alone(self) -> bool:

@@ -16,7 +16,7 @@ from implicitmoments.mixture.least_variances import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
-from implicitmoments.rows.constants import precision_of, resolution
+from implicitmoments.rows.constants import DOUBLE, resolution
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import DEFAULT_BUDGET, blocks
 from implicitmoments.search import Fitted
@@ -102,16 +102,20 @@ class View:
 
 
 def make_view(
-    sample: Rows, kind: CovarianceType, ridge: float, means: Floats | None = None
+    sample: Rows,
+    kind: CovarianceType,
+    ridge: float = 0.0,
+    means: Floats | None = None,
+    epsilon: float = DOUBLE,
 ) -> View:
     """Standardise columns; all alike for spherical covariances, which depend on their units.
 
     Least variances are what the precision of the rows, equal values of a column and ``ridge``
     ask for. The latter is relative to the variances of the columns, or of their deviations from
-    the nearest of some ``means``, in the user's units.
+    the nearest of some ``means``, in the user's units. ``epsilon`` is that of the precision in
+    which the rows were given.
     """
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
-    epsilon = precision_of(sample.first["x"])
     center = counts @ x / counts.sum()
     variances = sum_squares(x, counts, center) / counts.sum()
     sizes = np.abs(x).max(axis=0)
