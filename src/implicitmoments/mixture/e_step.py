@@ -28,11 +28,12 @@ def as_sums(
 ) -> GaussianSums:
     """Return named sums of products with lifted rows (x, products, 1)."""
     moments = to_numpy(found["moments"])
-    parts = (moments[:, :d], moments[:, d:-1])
-    counts, factors, tails = moments[:, -1], None, None
+    about = np.zeros_like(moments[:, :d]) if about is None else about
+    counts, factors, tails = moments[:, -1], moments[:, -1], np.zeros(len(moments))
     if "tails" in found:
-        factors, (counts, tails) = counts, (to_numpy(found[name]) for name in ("counts", "tails"))
-    return GaussianSums(level, total, counts, *parts, factors, tails, about)
+        counts, tails = to_numpy(found["counts"]), to_numpy(found["tails"])
+    points, products = moments[:, :d], moments[:, d:-1]
+    return GaussianSums(level, total, counts, points, products, factors, tails, about)
 
 
 def weighted_sums(
