@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from attacks import files, fuzz, kills, threads, workers
+from attacks import files, fuzz, kills, threads, units, workers
 
 ATTACKS = {
     "files": files,
     "fuzz": fuzz,
     "kills": kills,
     "threads": threads,
+    "units": units,
     "workers": workers,
 }
 

@@ -204,11 +204,12 @@ NOTES: dict[str, str] = {
     "started from ({start}) are confirmed by their likelihood alone; in doubt compare "
     "`lower_bound_` for a few values of `random_state`",
     "variance_at_floor": "components {which} have the least variance that the fit allows along "
-    "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
-    "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
+    "some direction, by the precision of the rows, by values that repeat or by `reg_covar` of "
+    "`GaussianMixture`: their rows hardly vary there, and the likelihood depends on that bound; "
+    "look for values that stand for missing ones, or for a column that depends on others",
     "columns_left_out": "columns without variation were left out of the fit: {columns}",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
-    "singular but for `reg_covar`; leave one of them out",
+    "singular but for a least variance; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
     "where columns are independent within a component; leave one of them out",
     "covariance_undetermined": "{n:count row} for {parameters} parameters of one component do not "

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, linear_rows, move_like, softmax_rows, to_numpy
+from implicitmoments.arrays import Floats, softmax_rows, to_numpy
+from implicitmoments.mixture.expansion import Expansion
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
@@ -75,8 +76,8 @@ def measure_within(
 ) -> Within:
     """Measure the rows of a sample about the means."""
     lifted = kind.lift(sample.block)["x"]
-    joint = mixture.in_law(linear_rows(lifted, move_like(kind.slopes(mixture), lifted)))
-    shares = to_numpy(softmax_rows(joint)[0])
+    joint = Expansion.of(mixture, kind, lifted).joint(lifted)
+    shares = to_numpy(softmax_rows(mixture.in_law(joint))[0])
     labels, counts = shares.argmax(axis=1), sample.counts
     sums = counts @ shares
     right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)

@@ -21,7 +21,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns
+from implicitmoments.rows.constants import precision_of, restore_columns
 from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
@@ -191,6 +191,7 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
             k=None if self.n_components == "auto" else int(self.n_components),
             most=min(self.max_components, rows.kept),
             types=(self.covariance_type,),
+            epsilon=precision_of(rows.first["x"]),
             n_moves=self.n_moves,
             starts="decoded",
             final=self._final(),

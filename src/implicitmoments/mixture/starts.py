@@ -27,6 +27,7 @@ from implicitmoments.mixture.initialisation import (
 )
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search import Budget, Fitted, bic, run_em
 from implicitmoments.search.moves import ENOUGH
 from implicitmoments.search.noise import is_gaussian
@@ -69,13 +70,14 @@ class Options:
     types: tuple[str, ...]  # of covariances, the best of which is chosen
     n_moves: int  # the most moves that are tried
     final: Budget  # of EM on all rows
-    ridge: float = 1e-6
+    ridge: float = 0.0  # least variance along any direction, relative to those of the columns
     n_init: int = 1  # complete fits, the best of which is kept
     starts: str = "auto"  # which compete; "decoded" for the moments always, besides others
     given: Given | None = None
     variance: float | None = None  # of all components and columns, where it is known
     student: bool = False  # components have multivariate t distributions
     order: int | None = None  # order r of the components decoded from the moments
+    epsilon: float = DOUBLE  # of the precision in which rows were given
 
     @property
     def alone(self) -> bool:
@@ -196,7 +198,7 @@ def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
     """Return the mixture of another type as a start, and its name."""
     state = converted(view.inside(other.view.outside(other.state).expanded()), view.family.kind)
     # least variances differ between types
-    state = replace(state, covariances=view.family.raised(state.covariances))
+    state = replace(state, covariances=view.family.raised(state.covariances, state.means))
     return f"{other.view.family.kind.name} fit", state
 
 
@@ -248,7 +250,7 @@ def given_start(
     if given.covariances is not None:
         there = Gaussians(start.weights, start.means, given.covariances)
         moved = there.moved(0 * view.center, 1 / view.scale).covariances
-        start = replace(start, covariances=family.raised(moved))
+        start = replace(start, covariances=family.raised(moved, start.means))
     start = family.adopt(start)
     if given.freedom is not None and not is_gaussian(start.freedom):
         start = replace(start, freedom=given.freedom)

@@ -37,6 +37,7 @@ from implicitmoments.rows import (
     Whitening,
     mean_and_covariance,
 )
+from implicitmoments.rows.constants import resolution
 from implicitmoments.search import Expectations, State
 from implicitmoments.search.noise import (
     FIRST,
@@ -253,9 +254,6 @@ def _likelihood(counts: Array, logs: Array) -> Sums:
     return {"log_likelihood": as_sum(counts @ logs), "mass": as_sum(xp.sum(counts))}
 
 
-ROUNDING = 1e-13  # of labels: those that differ by less are constant
-
-
 @dataclass(frozen=True, eq=False)
 class Standard:
     r"""Points :math:`W^T (x - m)` of covariance I, and labels of variance 1.
@@ -335,7 +333,7 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
             "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
         )
     center, spread = float(found.mean[-1]), math.sqrt(max(float(found.covariance[-1, -1]), 0.0))
-    constant = spread <= ROUNDING * max(abs(center), spread, np.finfo(float).tiny)
+    constant = spread <= max(float(resolution(center)), np.finfo(float).tiny)
     scale = 1.0 if constant else spread
     whitening = Whitening.from_moments(points, reduce=True)
     counted = replace(rows, known=Census(found.n, found.total))

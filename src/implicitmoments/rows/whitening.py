@@ -10,13 +10,13 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.notes import InputError, Note
+from implicitmoments.rows.constants import resolution
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.second_moments import SecondMoments, mean_and_covariance
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
 
 SMALLEST_VARIANCE = 1e-10  # of correlations, relative to the largest: smaller ones are rounding
-FLAT = 8 * float(np.finfo(np.float64).eps)  # of the mean of a column: deviations that are rounding
 DEPENDENT = 1e-6  # of a column of unit length that is outside of the directions that vary
 
 
@@ -96,7 +96,7 @@ class Whitening:
             The map.
         """
         deviations = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
-        flat = deviations <= FLAT * np.abs(moments.mean)
+        flat = deviations <= resolution(moments.mean)
         units = np.where(flat, 1.0, deviations)
         correlations = moments.covariance / units / units[:, None]
         correlations[flat], correlations[:, flat] = 0.0, 0.0
