@@ -64,7 +64,7 @@ def fit(
     if isinstance(view, Predictions):
         _draw_predictions(view, ax, rows)
     else:
-        _draw_distribution(view, ax, rows)
+        _draw_distribution(view.shifted(rows.units.log_volume(model)), ax, rows)
     return ax
 
 
