@@ -173,8 +173,8 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         raise InputError(
             "labels_missing", "{name} has labels; give the picture `y` too", name=name
         )
-    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (given, _):
-        rows = Rows.of(given)
+    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
+        rows = Rows.of(opened)
         n, block = rows.n, rows.sample(max_rows, 0).block
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     x, target = as_floats(block["x"]), target_name(model, y)

@@ -167,14 +167,15 @@ def draw_groups(
     for place, i in enumerate(shown):
         number = i if colours is None else colours[place]
         own, (x, y) = canvas.colour(number), drawn.curves[i]
-        rows = {"color": own, "ms": 2.0, "mew": 0, "label": f"component {i}", "gid": f"group-{i}"}
-        ax.plot(*drawn.at[drawn.labels == i].T, canvas.marker(number), **rows)
+        rows: dict[str, Any] = {"color": own, "ms": 2.0, "mew": 0, "label": f"component {i}"}
+        at = drawn.at[drawn.labels == i].T
+        ax.plot(*at, canvas.marker(number), gid=f"group-{i}", **rows)
         ax.plot(x, y, color=canvas.ink(), lw=2.6, zorder=3, gid=f"group-{i}-outline")
         ax.plot(x, y, color=own, lw=1.4, zorder=4, gid=f"group-{i}-curve")
         if drawn.bands is not None:
             width = drawn.bands[i]
-            band = {"color": own, "alpha": 0.15, "lw": 0, "gid": f"band-group-{i}"}
-            ax.fill_between(x, y - width, y + width, **band)
+            band: dict[str, Any] = {"color": own, "alpha": 0.15, "lw": 0}
+            ax.fill_between(x, y - width, y + width, gid=f"band-group-{i}", **band)
     _number(ax, drawn.marks, drawn.weights, shown, colours)
     ax.set_xlabel(drawn.names[0])
     ax.set_ylabel(drawn.names[1])
@@ -254,14 +255,14 @@ def _draw_histogram(view: Means, ax: Axes, rows: RowSample) -> None:
     x, means = rows.shown[:, 0], rows.units.points(view.means)[:, 0]
     deviations = rows.units.points(np.sqrt(view.variances)[:, None])[:, 0]
     k = len(view.weights)
-    _, _, drawn = ax.hist(
+    drawn: Any = ax.hist(
         [x[view.labels == i] for i in range(k)],
         bins=canvas.BINS,
         stacked=True,
         density=True,
         color=[canvas.colour(i) for i in range(k)],
         label=[f"component {i}" for i in range(k)],
-    )
+    )[2]
     for i, bars in enumerate([drawn] if k == 1 else drawn):
         for j, bar in enumerate(bars):
             bar.set_gid(f"group-{i}-bar-{j}")
@@ -298,4 +299,4 @@ def _number(
         words = f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i)
         box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "lw": 1}
         box |= {"ec": canvas.colour(number)}
-        ax.text(*marks[i], words, bbox=box, gid=f"group-{i}-number", **style)
+        ax.text(marks[i][0], marks[i][1], words, bbox=box, gid=f"group-{i}-number", **style)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PER_FACET = len(canvas.PALETTE)  # groups in one panel: one colour each
 PAIRS = 6  # nearest pairs that are drawn
+BETWEEN = (-1.5, 2.5)  # of a pair whose means are at 0 and 1; rows beyond are at the ends
 
 
 def is_faceted(groups: Groups) -> bool:
@@ -67,17 +68,13 @@ def draw_pairs(groups: Groups, figure: Figure) -> None:
 def _draw_pair(groups: Groups, i: int, j: int, ax: Axes) -> None:
     """Draw histograms of two groups; places of their means are 0 and 1."""
     for group, place in zip((i, j), _places(groups, i, j), strict=True):
-        if not len(place):
-            continue
         number = groups.colour(group)
         if group == j and canvas.colour(number) == canvas.colour(groups.colour(i)):
             number += 1  # two groups beside each other never have one colour
-        style = {"bins": canvas.BINS // 2, "histtype": "step", "lw": 1.6, "range": (-1.5, 2.5)}
-        label = str(group)
-        _, _, (drawn,) = ax.hist(
-            np.clip(place, -1.5, 2.5), color=canvas.colour(number), label=label, **style
-        )
-        drawn.set_gid(f"group-{group}-pair-{i}-{j}")
+        style: dict[str, Any] = {"histtype": "step", "lw": 1.6, "range": BETWEEN}
+        style |= {"bins": canvas.BINS // 2, "color": canvas.colour(number), "label": str(group)}
+        drawn: Any = ax.hist(np.clip(place, *BETWEEN), **style)[2]
+        drawn[0].set_gid(f"group-{group}-pair-{i}-{j}")
     ax.set_yticks([])
     ax.legend(loc="upper right", fontsize="small", frameon=False, borderpad=0, handlelength=1)
     canvas.finish(ax, f"{i} and {j}: {groups.distances[i, j]:.1f} deviations apart")

@@ -112,7 +112,8 @@ class Groups:
         """The next most probable group of each row, (n,)."""
         others = self.probabilities.copy()
         others[np.arange(len(self.labels)), self.labels] = -1.0
-        return np.argmax(others, axis=1)
+        found: Integers = np.argmax(others, axis=1)
+        return found
 
     @cached_property
     def apart(self) -> Floats:
@@ -125,7 +126,8 @@ class Groups:
             found: Floats = np.linalg.norm(offset, axis=1) / np.sqrt(view.variances[self.labels])
             return found
         inverses = np.linalg.pinv(view.covariances, hermitian=True)[self.labels]
-        return np.sqrt(np.maximum(np.einsum("nd,nde,ne->n", offset, inverses, offset), 0.0))
+        squares: Floats = np.einsum("nd,nde,ne->n", offset, inverses, offset)
+        return np.sqrt(np.maximum(squares, 0.0))
 
     @cached_property
     def residuals(self) -> Floats:
@@ -203,7 +205,8 @@ def _probabilities(twin: Any, view: Means | LinePicture, rows: RowSample) -> Flo
         ask = getattr(twin, twin.answers["probabilities"])
         return as_floats(ask(rows.given, rows.y) if twin.labelled else ask(rows.given))
     if not isinstance(view, Means):
-        return np.eye(len(view.weights))[to_numpy(view.labels)]
+        certain: Floats = np.eye(len(view.weights))[to_numpy(view.labels)]
+        return certain
     # Bayes' rule for spherical groups of one variance
     squares = ((rows.x[:, None, :] - view.means) ** 2).sum(axis=2)
     logs = np.log(view.weights) - squares / (2 * view.variances)

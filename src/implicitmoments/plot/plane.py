@@ -87,8 +87,10 @@ def axis_name(rows: RowSample, column: int | None, otherwise: str) -> str:
 def leading_direction(vectors: Floats, centred: Floats, rows: RowSample) -> Floats:
     """Return the direction, (d,), along which vectors are longest; of scaled columns, one."""
     if rows.units.scale is not None:
-        return np.eye(rows.x.shape[1])[int((vectors**2).sum(axis=0).argmax())]
-    return _leading_plane(vectors, centred, 1)[0]
+        column: Floats = np.eye(rows.x.shape[1])[int((vectors**2).sum(axis=0).argmax())]
+        return column
+    leading: Floats = _leading_plane(vectors, centred, 1)[0]
+    return leading
 
 
 def _leading_plane(vectors: Floats, centred: Floats, most: int = 2) -> Floats:

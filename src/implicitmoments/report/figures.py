@@ -42,7 +42,8 @@ from implicitmoments.report.svg import HEIGHT, picture
 
 SCATTERED = 1_200  # rows in a picture where each is an element
 SCATTERED_BY_COLUMN = 400  # the same, where there is one picture for each column
-MOST_COLUMNS = 12  # columns that have a picture each: those that differ most between groups
+# columns that have a picture each: those that differ most between groups; and boxes in all of them
+MOST_COLUMNS, FEWEST_COLUMNS, MOST_BOXES = 12, 4, 480
 GROUP_HEIGHT = 0.14  # inches for each group above VIOLINS
 PANEL_HEIGHT = 1.75  # inches for each row of small pictures
 
@@ -121,7 +122,8 @@ def column_figures(groups: Groups) -> Iterator[Figure]:
     titles, height = group_titles(groups), _height(groups)
     lines = isinstance(groups.view, LinePicture)
     d, few = groups.rows.x.shape[1], _fewer(groups, SCATTERED_BY_COLUMN)
-    for j in sorted(groups.telling[:MOST_COLUMNS]):
+    most = max(FEWEST_COLUMNS, min(MOST_COLUMNS, MOST_BOXES // groups.k))
+    for j in sorted(groups.telling[:most]):
         name = groups.names[j]
         if lines and j < d:
             told = describe_lines(groups, j)

@@ -100,7 +100,10 @@ def number(value: float) -> str:
 
 def signed(value: float) -> str:
     """Return a difference with its sign and one digit."""
-    return "–" if not np.isfinite(value) else f"{value:+.1f}".replace("-", "−")
+    if not np.isfinite(value):
+        return "–"
+    rounded = round(float(value), 1)
+    return "0.0" if rounded == 0 else f"{rounded:+.1f}".replace("-", "−")
 
 
 def heat_table(groups: Groups) -> HeatTable:
@@ -141,8 +144,8 @@ def row_table(groups: Groups) -> Table:
         sure = places[groups.own[places] >= DOUBT]
         near = sure if len(sure) else places
         typical = near[np.argsort(groups.apart[near], kind="stable")[:most]]
-        doubtful = places[np.argsort(groups.own[places], kind="stable")[:most]]
-        doubtful = [at for at in doubtful if groups.own[at] < SURE and at not in typical]
+        least = places[np.argsort(groups.own[places], kind="stable")[:most]]
+        doubtful = [at for at in least if groups.own[at] < SURE and at not in typical]
         rows += [_row(groups, at, "typical", columns) for at in typical]
         rows += [_row(groups, at, "doubtful", columns) for at in doubtful]
     sampled = len(groups.rows.x) < groups.rows.total
