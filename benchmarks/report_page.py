@@ -43,6 +43,11 @@ def cases(folder: Path, many: int, seed: int) -> Iterator[tuple[str, Path, float
         return X * units + 5 * units
 
     names = ["age", "income", "hours", "rooms"]
+    path = write_table(folder / "many.csv", names, mixture(many, 6))
+    yield (
+        f"{many:,} rows",
+        *timed(im.GaussianMixture(6, covariance_type="diag", random_state=0), path),
+    )
     frames = {"3 groups": (mixture(900, 3), 3), "60 groups": (mixture(6_000, 60) / units, 60)}
     frames["number by BIC"] = (mixture(900, 4) / units, "auto")
     for name, (X, k) in frames.items():
@@ -56,11 +61,6 @@ def cases(folder: Path, many: int, seed: int) -> Iterator[tuple[str, Path, float
     heads = [*names, *(f"answer {j}" for j in range(20))]
     path = write_table(folder / "wide.csv", heads, wide)
     yield "24 columns", *timed(im.GaussianMixture(3, covariance_type="diag", random_state=0), path)
-    path = write_table(folder / "many.csv", names, mixture(many, 6))
-    yield (
-        f"{many:,} rows",
-        *timed(im.GaussianMixture(6, covariance_type="diag", random_state=0), path),
-    )
 
 
 def timed(model: Any, path: Path, target: str | None = None) -> tuple[Path, float]:
