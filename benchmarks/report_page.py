@@ -37,8 +37,9 @@ def cases(folder: Path, many: int, seed: int) -> Iterator[tuple[str, Path, float
     units = np.array([10.0, 15_000.0, 12.0, 1.0])
 
     def mixture(n: int, k: int) -> Any:
+        radius = 8.0 if k < 10 else 20.0
         X, _ = im.datasets.make_spherical_mixture(
-            n, k, 4, radius=8.0, separation=5.0, random_state=seed
+            n, k, 4, radius=radius, separation=5.0, random_state=seed
         )
         return X * units + 5 * units
 
