@@ -277,13 +277,24 @@ FACTS: dict[str, str] = {
     "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
     "increase `max_components`",
     "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
-    "all_checks_passed": "all checks passed",
-    "nothing_checked": "no check applies to this fit; look at the pictures",
-    "points_to_check": "{n:count point} to check:",
-    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
-    "(threshold {limit:.2g})",
-    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
-    "above the threshold {limit:.2g}; see the picture of the fit",
+    "all_checks_passed": "you can believe it: {n:count check} passed, and nothing speaks against "
+    "it",
+    "only_remarks": "you can believe it; {n:count remark} to know of:",
+    "nothing_checked": "no check applies to this fit: look at the pictures before you rely on it",
+    "points_to_check": "do not rely on it yet. {n:count point} to check:",
+    "next_fit": "next, fit again with what the first point suggests:",
+    "next_use": "next, use it:",
+    "next_use_with_care": "next, look at the pictures below; to use it nevertheless:",
+    "bic_within_noise": "BIC of {other} is {difference:,.3g} lower than that of "
+    "`n_components={k}`, which chance explains (two standard errors: {noise:,.3g}); the smaller "
+    "number is the cautious choice",
+    "bic_lower_elsewhere": "BIC is lower by {difference:,.3g} with {other:count component} than "
+    "with {k}; use `n_components={other}`",
+    "samples_agree": "rows drawn from the model are distributed as the data are "
+    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g})",
+    "samples_differ": "rows drawn from the model are not distributed as the data are "
+    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g}); see the picture of "
+    "the fit",
     "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
     "its proposals",
     "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "

@@ -32,6 +32,7 @@ from implicitmoments.cli.output import (
     check_output,
     write_table,
 )
+from implicitmoments.cli.report_words import report_reader
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
@@ -152,7 +153,9 @@ def report_file(
     """Write a report on a model and its rows, and return its path."""
     check_output(output, file, model, kinds=PAGE_KINDS)
     try:
-        from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
+        from implicitmoments.plot.canvas import sample_rows  # noqa: PLC0415 (draws: an extra)
+        from implicitmoments.plot.data_comparison import MOST_COMPARED  # noqa: PLC0415
+        from implicitmoments.report import save_page  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise MissingError(
             "library_missing",
@@ -164,13 +167,14 @@ def report_file(
         name_full_device(str(output)),
         open_for_model(fitted, file, columns, quiet=quiet) as (source, _),
     ):
-        rows = "standard input" if file == "-" else Path(file).name
-        return write_report(
-            own.with_scaled_names(fitted),
-            source,
+        name = "standard input" if file == "-" else Path(file).name
+        return save_page(
+            fitted,
+            sample_rows(fitted, source, None, MOST_COMPARED),
+            report_reader(model, file, own),
             path=output,
             title=title,
-            subtitle=f"Rows of {rows}, model {model.name}",
+            subtitle=f"Rows of {name}, model {model.name}",
         )
 
 

@@ -255,7 +255,7 @@ class MixtureSummary(
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])
         logs, drawn = (as_floats(self.score_samples(each)) for each in points)
-        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
 
 
 def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
