@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import platform
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from time import process_time
 from typing import Any
 
@@ -63,7 +63,7 @@ def attack(given: argparse.Namespace) -> int:
     """Print how many cases are the same, noted or silent by estimator; return the silent ones."""
     print(f"Python {platform.python_version()}, NumPy {np.__version__}; seed {given.seed}\n")
     found: dict[str, Counter[str]] = {}
-    largest: Counter[str] = Counter()
+    largest: dict[str, float] = defaultdict(float)
     turns, began = [given.only] if given.only else list(TURNS), process_time()
     for at in range(given.cases):
         name, rng = turns[at % len(turns)], np.random.default_rng([given.seed, at])
