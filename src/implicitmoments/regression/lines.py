@@ -154,27 +154,32 @@ LOG_TWO_PI = math.log(2 * math.pi)  # of the normal density
 
 def log_joint(lines: Lines, u: Array) -> Array:
     """Return the log weight of each line plus the log density of y given x, (k, n)."""
+    return joint_of_residuals(lines, _residuals(lines, u))
+
+
+def _residuals(lines: Lines, u: Array) -> Array:
+    return u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
+
+
+def joint_of_residuals(lines: Lines, residuals: Array) -> Array:
+    """Return :func:`log_joint` of residuals (k, n), which are overwritten."""
+    joint, like = residuals, residuals
     weights = np.maximum(lines.weights, np.finfo(float).tiny)
-    if not lines.gaussian:
-        constant = (
-            np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
-        )
-        rate = move_like(-0.5 * (lines.freedom + 1), u)[:, None]
-        return rate * _tails(lines, u) + move_like(constant, u)[:, None]
-    constant = np.log(weights) - 0.5 * (LOG_TWO_PI + np.log(lines.variances))
-    joint = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
-    joint *= joint
-    joint *= move_like(-0.5 / lines.variances, u)[:, None]
-    joint += move_like(constant, u)[:, None]
+    constant = np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
+    if lines.gaussian:
+        joint *= joint
+        joint *= move_like(-0.5 / lines.variances, like)[:, None]
+    else:
+        joint = move_like(-0.5 * (lines.freedom + 1), like)[:, None] * _tails(lines, residuals)
+    joint += move_like(constant, like)[:, None]
     return joint
 
 
-def _tails(lines: Lines, u: Array) -> Array:
-    """Return the tails of Student's law, (k, n)."""
-    squares = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
-    squares *= squares
-    squares /= move_like(lines.variances, u)[:, None]
-    return log_tails(squares, move_like(lines.freedom, u)[:, None])
+def _tails(lines: Lines, residuals: Array) -> Array:
+    """Return the tails of Student's law of residuals (k, n), which are overwritten."""
+    residuals *= residuals
+    residuals /= move_like(lines.variances, residuals)[:, None]
+    return log_tails(residuals, move_like(lines.freedom, residuals)[:, None])
 
 
 def apply_factors(lines: Lines, u: Array, shares: Array) -> tuple[Array, Sums | None]:
@@ -184,7 +189,7 @@ def apply_factors(lines: Lines, u: Array, shares: Array) -> tuple[Array, Sums | 
     """
     if lines.gaussian:
         return shares, None
-    xp, tails = namespace_of(u), _tails(lines, u)
+    xp, tails = namespace_of(u), _tails(lines, _residuals(lines, u))
     sums = {
         "counts": as_sum(xp.sum(shares, axis=1)),
         "tails": as_sum(xp.sum(shares * tails, axis=1)),

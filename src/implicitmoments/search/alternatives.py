@@ -75,9 +75,9 @@ def prefer(
     found, budgets = None, (QUICK, *[AFTERWARDS] * (len(parts) - 1))
     for (rows, level), budget in zip(parts, budgets, strict=True):
         total = total_rows(family, rows)
-        settled = run_em(family, rows, other, budget)
-        other = settled.state
-        change, penalty = (settled.level - level) * total, penalty_of(family, fit, other, total)
+        penalty = penalty_of(family, fit, other, total)
+        settled = run_em(family, rows, other, budget, level + max(penalty, -most) / total)
+        other, change = settled.state, (settled.level - level) * total
         found = Alternative(other, components, change, penalty)
         if found.gain <= 0 or -found.change > most:
             return None

@@ -131,7 +131,7 @@ def search_moves(  # noqa: PLR0913 (each documented)
         swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
         for at, swapped in islice(swaps, n_moves - tried):
             tried += 1
-            trial = run_em(family, rows, swapped, budget)
+            trial = run_em(family, rows, swapped, budget, best.level + ENOUGH / total)
             if (trial.level - best.level) * total > ENOUGH:
                 best, accepted = trial, accepted + 1
                 ranking = ranking.without(at)
