@@ -24,6 +24,7 @@ from implicitmoments.rows import DEFAULT_BUDGET, blocks
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
+SAME_ROWS = 0.5  # cosine of the responsibilities of two insertions that are at one place
 FEWEST_TRIALS = 3  # starts of a split or an insertion that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 # Times the least loss of a merge. A merge matters if it is the cheapest, or, at half its loss, the
@@ -148,7 +149,21 @@ def insertion_gains(
     trials = trials.take(best)
     gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
     order = np.argsort(-gains, kind="stable")
+    order = order[_different(family, some, there, trials.take(order))]
     return gains[order], trials.take(order)
+
+
+def _different(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> Places:
+    """Return the trials that do not take the same rows as one before them."""
+    odds, rest = _odds(family, rows, found, trials)
+    odds /= odds + rest
+    common = to_numpy(cross_sums(odds, odds * found.counts[:, None]))
+    size = np.sqrt(np.maximum(np.diag(common), np.finfo(float).tiny))
+    same, kept = common > SAME_ROWS * np.outer(size, size), list[int]()
+    for c in range(trials.k):
+        if not same[c, kept].any():
+            kept.append(c)
+    return np.array(kept, dtype=np.int64)
 
 
 def _fit_insertions(
