@@ -151,6 +151,8 @@ def search_moves(  # noqa: PLR0913 (each documented)
         swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
         for which, swapped in islice(swaps, n_moves - tried):
             tried += 1
+            if swapped is None:
+                continue
             trial = run_em(family, rows, swapped, budget)
             if (trial.level - best.level) * total > ENOUGH:
                 best, accepted = trial, accepted + 1
@@ -173,8 +175,10 @@ def _swaps(
     rng: np.random.Generator,
     budget: Budget,
     local: Budget,
-) -> Iterator[tuple[Places, S]]:
+) -> Iterator[tuple[Places, S | None]]:
     """Yield states with components elsewhere, and the places in the ranking that each used.
+
+    None for a split that comes to nothing.
 
     First splits or insertions, EM of all components, and the merges or drops that then cost least:
     all splits that are sure to repay a merge, where they are several, and then one at a time. Last
@@ -186,7 +190,12 @@ def _swaps(
     for which in chain(several, ranking.promising(needed)):
         places = np.atleast_1d(which)
         larger = run_em(family, rows, ranking.apply(state, places), few).state
-        yield places, merge_to(family, rows, larger, state.k)
+        merges = trials.merges_of(family, rows, larger)
+        split = len(places) == 1 and ranking.origins[places[0]] >= 0
+        if split and set(merges.pairs[0].tolist()) == {state.k - 1, state.k}:
+            yield places, None  # its parts, which are last, are one again: EM would end as before
+        else:
+            yield places, merge_to(family, rows, larger, state.k, merges)
     if ranking.merges is not None and ranking.overlap:
         smaller = run_em(family, rows, ranking.merges.apply(state), few).state
         worth = float(gain_needed(ranking.merges.losses[0] + needed, ranking.chance))
@@ -263,12 +272,19 @@ def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     return trials.merges_of(family, rows, state).apply(state)
 
 
-def merge_to(family: Family[R, S, E], rows: R, state: S, k: int) -> S:
-    """Return the state with k components: half of those that are too many merge at once."""
-    while state.k > k:
-        merges = trials.merges_of(family, rows, state)
+def merge_to(family: Family[R, S, E], rows: R, state: S, k: int, merges: Merges[S]) -> S:
+    """Return the state with k components: half of those that are too many merge at once.
+
+    Parameters
+    ----------
+    merges : Merges
+        Of the state.
+    """
+    while True:
         state = merges.apply(state, merges.cheap(math.inf)[: (state.k - k + 1) // 2])
-    return state
+        if state.k == k:
+            return state
+        merges = trials.merges_of(family, rows, state)
 
 
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge
