@@ -220,7 +220,9 @@ def race(
         return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
 
     alone = len(starts) == 1 and rival == math.inf
-    fits = [(name, run_em(family, rows, start, QUICK if alone else HEAT)) for name, start in starts]
+    fits = [
+        (name, run_em(family, rows, start, QUICK if alone else HEAT)) for name, start in starts
+    ]
     least = min(rival, *(score(fitted) for _, fitted in fits)) + 2 * BEHIND * rows.total
     levels: dict[str, float] = {}
     for at, (name, fitted) in enumerate(fits):

@@ -14,7 +14,12 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
 from implicitmoments.search.em import SEARCH, E, Family, R, S, run_em
 from implicitmoments.search.moves import OVERLAP, Ranking, rank_moves
-from implicitmoments.search.splits import OPTIMISM, fitted_parameters, further_parameters, gain_needed
+from implicitmoments.search.splits import (
+    OPTIMISM,
+    fitted_parameters,
+    further_parameters,
+    gain_needed,
+)
 from implicitmoments.search.trials import Merges, total_rows
 
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge

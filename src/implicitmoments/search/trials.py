@@ -148,7 +148,8 @@ def insertion_gains(
     best = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
     trials = trials.take(best)
     gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
-    order = np.argsort(-gains, kind="stable")
+    most = max(FEWEST_TRIALS, DEFAULT_BUDGET.block // int(there.counts.shape[0]))
+    order = np.argsort(-gains, kind="stable")[:most]
     order = order[_different(family, some, there, trials.take(order))]
     return gains[order], trials.take(order)
 
