@@ -145,26 +145,28 @@ def insertion_gains(
     few = budget.steps // 3
     some, there = found.part(family, rows, SEARCH.rows)
     gains, trials = _fit_insertions(family, some, there, candidates, few)
-    best = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
-    trials = trials.take(best)
+    best = _different(family, some, there, gains, trials)
+    trials = trials.take(best[: max(FEWEST_TRIALS, trials.k // 4)])
     gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
-    most = max(FEWEST_TRIALS, DEFAULT_BUDGET.block // int(there.counts.shape[0]))
-    order = np.argsort(-gains, kind="stable")[:most]
-    order = order[_different(family, some, there, trials.take(order))]
+    order = _different(family, some, there, gains, trials)
     return gains[order], trials.take(order)
 
 
-def _different(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> Places:
-    """Return the trials that do not take the same rows as one before them."""
-    odds, rest = _odds(family, rows, found, trials)
+def _different(
+    family: Family[R, S, E], rows: R, found: Shares, gains: Floats, trials: S
+) -> Places:
+    """Return trials by their gains, without those that take the same rows as a better one."""
+    most = max(FEWEST_TRIALS, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
+    order = np.argsort(-gains, kind="stable")[:most]
+    odds, rest = _odds(family, rows, found, trials.take(order))
     odds /= odds + rest
     common = to_numpy(cross_sums(odds, odds * found.counts[:, None]))
     size = np.sqrt(np.maximum(np.diag(common), np.finfo(float).tiny))
     same, kept = common > SAME_ROWS * np.outer(size, size), list[int]()
-    for c in range(trials.k):
+    for c in range(len(order)):
         if not same[c, kept].any():
             kept.append(c)
-    return np.array(kept, dtype=np.int64)
+    return order[kept]
 
 
 def _fit_insertions(
