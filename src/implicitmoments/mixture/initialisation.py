@@ -52,8 +52,8 @@ def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
 def scattered_places(x: Floats, counts: Floats, n: int, rng: np.random.Generator) -> Integers:
     """Choose n rows, each by its squared distance from those before, as k-means++ does.
 
-    With one trial for each, and a quarter as many at once as there are before: scikit-learn's takes
-    longer than the k-means that follows.
+    With one trial for each, and a quarter as many at once as there are before: scikit-learn's
+    takes longer than the k-means that follows.
     """
     places, nearest = np.empty(n, dtype=np.int64), np.full(len(x), np.inf)
     squares, share, first = np.sum(x**2, axis=1), np.cumsum(counts), 0
