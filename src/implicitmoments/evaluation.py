@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import Array, namespace_of
 from implicitmoments.notes import Note, warn_of
 from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
-from implicitmoments.rows.dask_columns import dask_module
+from implicitmoments.rows.dask_columns import choose_columns, join_column, rows_of_frame
 from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
-from implicitmoments.rows.mapped_rows import Rule
 from implicitmoments.rows.outliers import few_enough
+from implicitmoments.rows.row_selection import Rule
 from implicitmoments.search import bic
 
 SUMS = ("total", "weight", "zero")  # of results, of weights, and of rows for which it is −∞
@@ -103,12 +103,16 @@ class RowFunction:
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:
         """Map the function over chunks; labels are passed as an additional column."""
-        width, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
-        if names is not None and hasattr(X, "columns"):
-            X = X[[*names, y] if self.labelled and isinstance(y, str) else list(names)]
-        function, labelled = self.function, self.labelled and y is not None
+        width, function = model.n_features_in_, self.function
+        labelled = self.labelled and y is not None
+        if hasattr(X, "columns"):
+            beside = [y] if labelled and isinstance(y, str) else []
+            own = getattr(model, "feature_names_in_", None)
+            own = choose_columns(X, None if own is None else list(own), beside)
+            X, y = rows_of_frame(X, own, beside), None if beside else y
         if labelled:
-            X, function, width = _beside(X, y), self._apply_joined, width + 1
+            X = X if y is None else join_column(X, y, "y")
+            function, width = self._apply_joined, width + 1
         check_n_features(model, int(X.shape[1]) - labelled)
         example = np.asarray(function(np.zeros((1, width))))
         columns = None if example.ndim == 1 else example.shape[1]
@@ -117,14 +121,6 @@ class RowFunction:
 
     def _apply_joined(self, rows: Array) -> Array:
         return self.function(rows[:, :-1], rows[:, -1])
-
-
-def _beside(X: Any, y: Any) -> Any:
-    """Return points of a Dask array or data frame with their labels as the last column."""
-    if hasattr(X, "columns"):
-        names = [name for name in X.columns if name is not y]
-        X, y = X[names].to_dask_array(), X[y].to_dask_array() if isinstance(y, str) else y
-    return dask_module("array").concatenate([X, y[:, None]], axis=1)
 
 
 class Predictions:

@@ -38,8 +38,8 @@ from implicitmoments.problems.activation_sum import (
 )
 from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
-from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,

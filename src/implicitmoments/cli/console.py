@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from implicitmoments.cli import Stopped, raise_on_signals
-from implicitmoments.notes import SENTENCES, CodedError, InputError, Note
+from implicitmoments.notes import QUIET, SENTENCES, CodedError, InputError, Note
 from implicitmoments.registry import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -249,6 +249,13 @@ def print_note(code: str, **values: Any) -> None:
     _print_line("note", Note(code, values).sentence(as_typed))
 
 
+def print_warnings(notes: Iterable[Note]) -> None:
+    """Print the notes that may mean a wrong answer, which ``--quiet`` does not silence."""
+    for note in notes:
+        if note.code not in QUIET:
+            _print_line("warning", note.sentence(as_typed))
+
+
 def _print_line(what: str, words: str) -> None:
     with contextlib.suppress(OSError):
         typer.echo(f"implicitmoments: {what}: {' '.join(words.split())}", err=True)
@@ -279,6 +286,12 @@ def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress
     from implicitmoments.cli.progress import PassProgress  # noqa: PLC0415 (not for --help)
 
     return PassProgress()
+
+
+def begin(progress: PassProgress | None, stage: str) -> None:
+    """Name the stage that begins, where progress is shown."""
+    if progress is not None:
+        progress.begin(stage)
 
 
 @contextlib.contextmanager

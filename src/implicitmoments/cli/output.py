@@ -13,8 +13,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.cli.console import bad_input, name_full_device, show_progress
+from implicitmoments.cli.console import bad_input, name_full_device, print_line, show_progress
 from implicitmoments.cli.description import as_json_values, print_document
+from implicitmoments.description import counted
 from implicitmoments.rows.files import require
 from implicitmoments.saving.files import whole_file
 
@@ -27,6 +28,11 @@ PAGE_KINDS = (".html", ".htm")
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
 
 
+def is_standard_output(path: Path | None) -> bool:
+    """Say whether output goes to standard output: no path, or ``-``."""
+    return path is None or str(path) == "-"
+
+
 def check_output(
     path: Path, *read: str | Path, kinds: tuple[str, ...] = (), option: str = "-o"
 ) -> None:
@@ -34,11 +40,12 @@ def check_output(
 
     It must have a suffix of ``kinds``, if there are any. The path was given by ``option``.
     """
+    if is_standard_output(path) and kinds:  # of text: a model is a file
+        return
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may be a file by another name
-    if str(path) == "-" or device or (path.exists() and not path.is_file() and not path.is_dir()):
-        instead = (
-            "omit -o for standard output" if kinds == TABLE_KINDS else f"give {option} a file"
-        )
+    strange = path.exists() and not path.is_file() and not path.is_dir()
+    if is_standard_output(path) or device or strange:
+        instead = f"give {option} {'-' if kinds else 'a file'}"
         raise bad_input("output_not_a_file", path=path, instead=instead)
     target = Path(os.path.realpath(path))
     if kinds and target.suffix.lower() not in kinds:
@@ -68,7 +75,7 @@ def write_table(
     Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
     the path. ``what`` names the progress.
     """
-    if path is None:
+    if path is None or is_standard_output(path):
         with name_full_device("standard output"):
             _write_text(pieces, sys.stdout, ".json" if as_json else ".csv")
         return
@@ -89,6 +96,8 @@ def write_table(
             text.detach()
     if as_json:
         print_document({"rows": n_rows, "output": str(path)}, indent=None)
+    elif not quiet:
+        print_line(f"wrote {path}, {counted(n_rows, 'row')}")
 
 
 def _watch(

@@ -44,8 +44,8 @@ from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
+from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import Near
-from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_flag,
     check_number_or,

@@ -13,14 +13,11 @@ from implicitmoments.arrays import (
     TINY,
     Array,
     Floats,
-    cross_sums,
     linear_rows,
     move_like,
     namespace_of,
-    softmax_rows,
     to_numpy,
 )
-from implicitmoments.arrays.near_components import near_sums
 from implicitmoments.mixture.candidates import missing_components, split_starts
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
@@ -31,11 +28,17 @@ from implicitmoments.mixture.gaussians import (
     precisions_of,
 )
 from implicitmoments.mixture.pair_trials import fit_pairs
-from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.mixture.row_sums import (
+    as_sums,
+    block_sums,
+    block_sums_with_products,
+    unmapped,
+    weighted_sums,
+)
+from implicitmoments.rows import Rows, Sums
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
     FIRST,
-    expected_factors,
     information,
     unpack_freedom,
     update_freedom,
@@ -44,7 +47,6 @@ from implicitmoments.search.noise import (
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
 LOWEST_LOG = -600.0  # exp of less is 0
-FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 3 of 16 digits
 
 
 @dataclass(frozen=True)
@@ -74,26 +76,31 @@ class GaussianFamily:
         if not self.free and state.shared and state.gaussian:
             return self._shared_e_step(rows, state)
         lifted = rows.lifted_by(self.kind.lift)
-        step = partial(_block_sums, self.kind.slopes(state), np.zeros(state.k), state)
+        step = partial(block_sums, self.kind.slopes(state), np.zeros(state.k), state)
         found = lifted.fold(step, width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
-        return _as_sums(found, state.d, level, total)
+        return as_sums(found, state.d, level, total)
 
     def _shared_e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         r"""Sum as the E-step does where all components have one covariance C.
 
         The term :math:`-x^\top C^{-1} x / 2` is common to all components: it follows from the sum
-        of products of all rows, which is computed once. Of that sum components get what gives
-        each the same covariance: a shared one asks for no more.
+        of products of all rows, which the first pass computes. Of that sum components get what
+        gives each the same covariance: a shared one asks for no more.
         """
         linear, offsets, precisions = state.linear_parts(state.covariances[:1])
-        given, center, scale = _unmapped(rows)
+        given, center, scale = unmapped(rows)
         slopes = scale[:, None] * linear.T
-        step = partial(_block_sums, slopes, offsets - center @ slopes, state)
+        step = partial(block_sums, slopes, offsets - center @ slopes, state)
+        if self.kind.shape not in rows.product_sums:
+            full = self.kind.shape == "full"
+            step = partial(block_sums_with_products, step, full, center, scale)
         found = given.fold(step, width=state.k, what="EM")
         counts, total = to_numpy(found["counts"]), float(found["total"])
         points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
-        products = rows.lifted_by(self.kind.lift).point_sum[None, state.d : -1]
+        if "products" in found:
+            rows.product_sums[self.kind.shape] = self.kind.gathered(to_numpy(found["products"]))
+        products = rows.product_sums[self.kind.shape]
         common = np.sum(precisions * self.kind.covariances(products, state.d))
         about_zero = counts[:, None] * self.kind.products(
             points / np.maximum(counts, TINY)[:, None]
@@ -265,15 +272,15 @@ class GaussianFamily:
         """Return the sums for given responsibilities (n, m)."""
         lifted, slopes = rows.lifted_by(self.kind.lift), self.kind.slopes(state)
         if lifted.held:
-            found = _weighted_sums(slopes, state, lifted.block["x"], shares)
+            found = weighted_sums(slopes, state, lifted.block["x"], shares)
         else:
             sums, start = list[Sums](), 0
             for block in lifted.blocks(int(shares.shape[1])):
                 end = start + int(block["x"].shape[0])
-                sums.append(_weighted_sums(slopes, state, block["x"], shares[start:end, :]))
+                sums.append(weighted_sums(slopes, state, block["x"], shares[start:end, :]))
                 start = end
             found = {name: sum(to_numpy(each[name]) for each in sums) for name in sums[0]}
-        return _as_sums(found, rows.n_features, 0.0, rows.total)
+        return as_sums(found, rows.n_features, 0.0, rows.total)
 
     def pool(self, sums: GaussianSums, state: Gaussians) -> Floats:
         """Return rows and products about the mean of each component where one is shared."""
@@ -357,60 +364,3 @@ class GaussianFamily:
 def _exp(logs: Floats) -> Floats:
     """Return exponentials whose squares and inverses are finite."""
     return np.asarray(np.exp(np.clip(logs, LOWEST_LOG / 4, -LOWEST_LOG / 4)))
-
-
-def _as_sums(found: Sums, d: int, level: float, total: float) -> GaussianSums:
-    """Return named sums of products with lifted rows (x, products, 1)."""
-    moments = to_numpy(found["moments"])
-    parts = (moments[:, :d], moments[:, d:-1])
-    if "tails" not in found:
-        return GaussianSums(level, total, moments[:, -1], *parts)
-    counts, tails = (to_numpy(found[name]) for name in ("counts", "tails"))
-    return GaussianSums(level, total, counts, *parts, moments[:, -1], tails)
-
-
-def _weighted_sums(slopes: Floats, state: Gaussians, x: Array, shares: Array) -> Sums:
-    """Return the sums of lifted rows for given responsibilities, (n, k)."""
-    if state.gaussian:
-        return {"moments": cross_sums(shares, x)}
-    xp, freedom = namespace_of(x), move_like(state.freedom, x)
-    tails = state.log_tails(linear_rows(x, move_like(slopes, x)))
-    return {
-        "counts": xp.sum(shares, axis=0, dtype=xp.float64),
-        "tails": xp.sum(shares * tails, axis=0, dtype=xp.float64),
-        "moments": cross_sums(shares * expected_factors(tails, freedom, state.d), x),
-    }
-
-
-def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
-    """Return rows to multiply, and the centre and scale (d,) to apply to their sums.
-
-    Rows of double precision whose centre is near are multiplied as they are, without a copy.
-    """
-    d, x = rows.n_features, rows.first["x"]
-    scale = np.asarray(1.0 if rows.linear is None else rows.linear, dtype=np.float64)
-    double = x.dtype == namespace_of(x).float64
-    if double and scale.ndim < 2 and np.all(np.abs(rows.origin * scale) <= FAR_CENTER):
-        plain = rows.center is None and rows.linear is None
-        return rows if plain else rows.as_given(), rows.origin, np.broadcast_to(scale, (d,))
-    return rows, np.zeros(d), np.ones(d)
-
-
-def _block_sums(slopes: Floats, offsets: Floats, state: Gaussians, block: Block) -> Sums:
-    """Return the sums of a block of rows, in which log densities of Gaussians are linear."""
-    x, times = block["x"], block.get("counts")
-    xp = namespace_of(x)
-    total = float(x.shape[0]) if times is None else float(xp.sum(times, dtype=xp.float64))
-    if state.gaussian and (near := near_sums(x, slopes, offsets, times)) is not None:
-        return {**near, "total": total}
-    joint = linear_rows(x, move_like(slopes, x))
-    joint += move_like(offsets, x)
-    shares, densities = softmax_rows(state.in_law(joint))
-    if times is not None:
-        shares, densities = shares * times[:, None], densities * times
-    return {
-        **_weighted_sums(slopes, state, x, shares),
-        "counts": xp.sum(shares, axis=0, dtype=xp.float64),
-        "log_likelihood": xp.sum(densities, dtype=xp.float64),
-        "total": total,
-    }

@@ -295,10 +295,17 @@ class CovarianceType:
     def scatter(self, points: Floats, counts: Floats) -> Floats:
         """Return the sums of products of points (n, d) that count as given, (1, q)."""
         if self.shape == "full":
-            i, j = pairs(points.shape[1])
-            return ((points * counts[:, None]).T @ points)[None, i, j]
-        squares = (counts @ points**2)[None]
-        return squares if self.shape == "diag" else squares.sum(axis=1, keepdims=True)
+            return self.gathered((points * counts[:, None]).T @ points)
+        return self.gathered(counts @ points**2)
+
+    def gathered(self, sums: Floats) -> Floats:
+        """Return sums of products as rows are lifted, (1, q).
+
+        Of sums for all pairs of columns, (d, d), if covariances are full, and of squares, (d,).
+        """
+        if self.shape == "full":
+            return sums[None, *pairs(len(sums))]
+        return sums[None] if self.shape == "diag" else sums.sum(keepdims=True)[None]
 
     def covariances(self, products: Floats, d: int) -> Floats:
         """Return covariances of mean products about the means: (m, q) to (m, d, d) or (m, d)."""

@@ -13,7 +13,7 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.arrays import as_real_array, move_like, to_numpy
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     ArraySource,
     Block,
@@ -32,6 +32,7 @@ from implicitmoments.rows import (
     open_file,
     threads_for_folds,
 )
+from implicitmoments.rows.cells import check_cells
 from implicitmoments.validation import check_progress
 
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
@@ -97,7 +98,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
                 rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
             except (ValueError, TypeError):
                 for name, given in zip(("X", "y", "sample_weight"), (X, *columns), strict=True):
-                    _check_cells(name, given)
+                    check_cells(name, given)
                 raise
         if rows.n < fewest:
             raise InputError(
@@ -108,11 +109,13 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             )
         # Most products of a fit are small: threads of BLAS would only wait for one another.
         stack.enter_context(threads_for_folds())
-        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
-        if checkpoint is not None:
+        journal = None
+        if checkpoint is not None:  # before a generator is drawn from: it is known by its state
             journal = stack.enter_context(open_checkpoint(checkpoint, estimator, rows))
-            seed = int(journal.remember("seed", seed))
             rows = replace(rows, source=JournaledSource(rows.source, journal))
+        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
+        if journal is not None:
+            seed = int(journal.remember("seed", seed))
         size = getattr(estimator, "rows_per_block", None) or rows.rows_per_block
         rows = replace(rows, progress=progress or rows.progress, rows_per_block=size)
         yield _checked_weights(rows, as_counts), seed
@@ -174,35 +177,6 @@ def _from_arrays(
             kept = counts > 0
             X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
     return ArraySource(X, **columns)
-
-
-def _check_cells(name: str, given: Any) -> None:
-    """Raise an error that names the column and the row of the first entry that is no number."""
-    cells, dtype = np.asarray(given, dtype=object), getattr(given, "dtype", None)
-    flat = cells.size > 0 and cells.ndim in (1, 2)
-    if not flat or getattr(dtype, "kind", "O") not in "OUST" or isinstance(cells.flat[0], list):
-        return  # another check has the better words
-    names = list(getattr(given, "columns", range(cells.shape[-1]))) if cells.ndim == 2 else [None]
-    for j, column in enumerate(cells.reshape(len(cells), -1).T):
-        where = "`{name}`" if names[j] is None else "column {column!r} of {name}"
-        for row, cell in enumerate(column):
-            values = {"name": name, "column": names[j], "row": row, "cell": cell}
-            try:
-                float(0.0 if cell is None else cell)
-            except ValueError:
-                raise InputError(
-                    "cell_not_a_number",
-                    where + " holds {cell!r} in row {row}, expected a number; encode text and "
-                    "categories as numbers, or leave the column out",
-                    **values,
-                ) from None
-            except TypeError:
-                raise InputTypeError(
-                    "cell_not_a_number",
-                    where + " holds {cell!r} in row {row}, an entry of type {kind}; an argument "
-                    "must be a number or a string of a number",
-                    **{**values, "kind": type(cell).__name__},
-                ) from None
 
 
 def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
