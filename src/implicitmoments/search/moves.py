@@ -187,8 +187,8 @@ def _swaps(
     """
     few, sure = replace(budget, steps=BETWEEN), ranking.sure()
     several = [sure] if len(sure) > 1 else []
-    for which in chain(several, ranking.promising(needed)):
-        places = np.atleast_1d(which)
+    single = (np.array([at]) for at in ranking.promising(needed))
+    for places in chain(several, single):
         larger = run_em(family, rows, ranking.apply(state, places), few).state
         merges = trials.merges_of(family, rows, larger)
         split = len(places) == 1 and ranking.origins[places[0]] >= 0
