@@ -351,7 +351,8 @@ def search_type(
         found = replace(found, decoded=decoded)
     if not starts:
         return found
-    start, fitted, levels = race(family, rows, starts)
+    rival = bic(before, family.n_parameters(found.state), rows.total)
+    start, fitted, levels = race(family, rows, starts, rival)
     found = replace(found, levels=found.levels | levels)
     if fitted.level * rows.total <= before:
         return found

@@ -203,30 +203,37 @@ def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
 
 
 def race(
-    family: GaussianFamily, rows: Rows, starts: list[tuple[str, Gaussians]]
+    family: GaussianFamily,
+    rows: Rows,
+    starts: list[tuple[str, Gaussians]],
+    rival: float = math.inf,
 ) -> tuple[str, Fitted[Gaussians], dict[str, float]]:
     """Run EM from all starts, those that fall behind for a few steps only; return the best.
 
     By the Bayesian information criterion, since numbers of components may differ.
+
+    Parameters
+    ----------
+    rival : float
+        The criterion of another start, behind which they may fall, too.
     """
 
     def score(fitted: Fitted[Gaussians]) -> float:
         return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
 
-    heat = HEAT if len(starts) > 1 else QUICK
-    fits = [(name, run_em(family, rows, start, heat)) for name, start in starts]
-    least = min(score(fitted) for _, fitted in fits) + 2 * BEHIND * rows.total
+    alone = len(starts) == 1 and rival == math.inf
+    fits = [
+        (name, run_em(family, rows, start, QUICK if alone else HEAT)) for name, start in starts
+    ]
+    least = min(rival, *(score(fitted) for _, fitted in fits)) + 2 * BEHIND * rows.total
     levels: dict[str, float] = {}
-    kept = []
-    for name, fitted in fits:
-        if score(fitted) <= least:
-            if len(fits) > 1 and not fitted.converged:
-                fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
-            kept.append((name, fitted))
-        levels[name] = max(fitted.level, levels.get(name, -math.inf))
-    best = min((fitted for _, fitted in kept), key=score)
+    for at, (name, fitted) in enumerate(fits):
+        if score(fitted) <= least and not (alone or fitted.converged):
+            fits[at] = name, run_em(family, rows, fitted.state, QUICK)
+        levels[name] = max(fits[at][1].level, levels.get(name, -math.inf))
+    best = min((fitted for _, fitted in fits), key=score)
     # named after the first of those that are as good
-    start = next(name for name, fitted in kept if score(fitted) <= score(best) + 2 * ENOUGH)
+    start = next(name for name, fitted in fits if score(fitted) <= score(best) + 2 * ENOUGH)
     return start, best, levels
 
 
