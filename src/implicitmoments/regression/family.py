@@ -204,9 +204,9 @@ class LineFamily:
             steps[-1, 0] = 1.0
         steps *= np.sqrt(max(variance, SMALLEST_VARIANCE))
         coef, weights = [], []
-        for lengths, shares in PARTS:
+        for lengths, sizes in PARTS:
             coef.append(line + np.multiply.outer(lengths, steps).transpose(1, 0, 2))
-            weights.append(np.tile(shares, len(steps)))
+            weights.append(np.tile(sizes, len(steps)))
         k = 2 * len(PARTS) * len(steps)
         variances, freedom = np.full(k, state.variances[i]), np.full(k, state.freedom[i])
         coefs = np.concatenate(coef).reshape(k, q)

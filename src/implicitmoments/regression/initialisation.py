@@ -146,10 +146,11 @@ class WaveRows:
             self._beside(slice(rows.start, rows.stop), lines, omegas, rng)
             for rows in blocks(range(int(self.y.shape[0])), size)
         ]
-        return [
-            self._shared(*(xp.concat(part) for part in zip(*own, strict=True)), omega)
-            for own, omega in zip(zip(*parts, strict=True), omegas, strict=True)
-        ]
+        found = []
+        for own, omega in zip(zip(*parts, strict=True), omegas, strict=True):
+            real, imaginary = (xp.concat(list(part)) for part in zip(*own, strict=True))
+            found.append(self._shared(real, imaginary, omega))
+        return found
 
     def _beside(
         self, part: slice, lines: Lines, omegas: Sequence[float], rng: np.random.Generator
