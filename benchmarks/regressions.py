@@ -1,7 +1,7 @@
 """Mixtures of regressions compared with EM from random starts, flexmix and mixtools.
 
-Run: python benchmarks/regressions.py parameters [--seeds 10] [--settings k4 k8 ...]
-     python benchmarks/regressions.py push [--seeds 5] [--settings ...]
+Run: python benchmarks/regressions.py parameters [--seeds 10] [--jobs 1] [--settings k4 k8 ...]
+     python benchmarks/regressions.py push [--seeds 5] [--jobs 1] [--settings ...]
      python benchmarks/regressions.py perturbed [--seeds 5] [--settings 10:1-20k pairs-30k]
      python benchmarks/regressions.py awkward
 
@@ -11,7 +11,8 @@ of random direction with the variance of y, and stopped when the mean log-likeli
 than 1e-6; of ten starts the best likelihood counts. Seconds are of the processor, and the last
 column is the median and the range over seeds of their ratio to one random start in the same
 process; those of flexmix and mixtools are of the clock. They run if R has them, on the same rows,
-at most ``--limit`` seconds each. stepmix and bayesml do not fit this model.
+at most ``--limit`` seconds each. stepmix and bayesml do not fit this model. ``--jobs`` fits so
+many data sets at a time, each in a process of one thread.
 
 ``perturbed`` changes every entry by about 1e-9 of itself, and ``random_state``, and counts fits
 whose log-likelihood is at most 2 nats below that of EM from the truth: of the whole fit, of EM
@@ -28,6 +29,8 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -44,6 +47,7 @@ from implicitmoments.regression import LineFamily, Lines, Model, search_span, st
 from implicitmoments.regression.initialisation import WaveRows, decode_moments, first_lines
 from implicitmoments.rows import Rows
 from implicitmoments.search import LOCAL, SEARCH, Budget, Fitted, grow, run_em, search_moves
+from silence.rates import Run
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Data = tuple[Floats, Floats, Truth]
@@ -277,27 +281,39 @@ def compare(settings: dict[str, Callable[[int], Data]], arguments: argparse.Name
     heads = "setting | method | as good as EM from the truth | seconds (range) | worst ratio"
     print(f"| {heads} | times one random start (range) |")
     print("|---" * 6 + "|")
-    for name, make in settings.items():
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    sets = [(name, seed) for name in settings for seed in seeds]
+    fitted = Run(seeds, arguments.jobs).map(partial(fit_all, arguments, packages), sets)
+    for name in settings:
         found: dict[str, list[tuple[Outcome | None, float]]] = {}
-        for seed in range(arguments.first, arguments.first + arguments.seeds):
-            data = make(seed)
-            plain = Plain(data)
-            goal = plain.error(plain.from_truth().state)
-            outcomes: dict[str, Outcome | None] = {
-                "RegressionMixture": fit_ours(data, seed, len(data[2].weights)),
-            }
-            if "auto" not in arguments.without:
-                outcomes['RegressionMixture("auto")'] = fit_ours(data, seed, "auto")
-            if "random" not in arguments.without:
-                outcomes |= fit_random(plain, seed, arguments.starts)
-            for package in packages:
-                outcomes[package] = fit_r(data, seed, package, 1, arguments.limit)
+        for goal, outcomes in islice(fitted, len(seeds)):
             for method, outcome in outcomes.items():
                 found.setdefault(method, []).append((outcome, goal))
         one = [outcome for outcome, _ in found.get(ONE_START, []) if outcome is not None]
         for method, rows in found.items():
             cells = f"{row_of(rows, method)} | {times_of(rows, one)}"
             print(f"| {name} | {method} | {cells} |", flush=True)
+
+
+def fit_all(
+    arguments: argparse.Namespace, packages: list[str], given: tuple[str, int]
+) -> tuple[float, dict[str, Outcome | None]]:
+    """Fit one data set by every method; also return the error of EM from the truth."""
+    name, seed = given
+    with threadpool_limits(1, user_api="blas"):
+        data = (PARAMETERS | PUSH)[name](seed)
+        plain = Plain(data)
+        goal = plain.error(plain.from_truth().state)
+        outcomes: dict[str, Outcome | None] = {
+            "RegressionMixture": fit_ours(data, seed, len(data[2].weights)),
+        }
+        if "auto" not in arguments.without:
+            outcomes['RegressionMixture("auto")'] = fit_ours(data, seed, "auto")
+        if "random" not in arguments.without:
+            outcomes |= fit_random(plain, seed, arguments.starts)
+        for package in packages:
+            outcomes[package] = fit_r(data, seed, package, 1, arguments.limit)
+    return goal, outcomes
 
 
 def perturbed(settings: dict[str, Callable[[int], Data]], arguments: argparse.Namespace) -> None:
@@ -416,6 +432,7 @@ def main() -> None:
     parser.add_argument("table", choices=["parameters", "push", "perturbed", "awkward"])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="data sets that are fitted at a time")
     parser.add_argument("--settings", nargs="*", help="by name; all by default")
     parser.add_argument("--starts", type=int, default=10, help="of random EM")
     parser.add_argument("--perturbations", type=int, default=20)

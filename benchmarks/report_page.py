@@ -49,7 +49,10 @@ def cases(folder: Path, many: int, seed: int) -> Iterator[tuple[str, Path, float
         f"{many:,} rows",
         *timed(im.GaussianMixture(6, covariance_type="diag", random_state=0), path),
     )
-    frames = {"3 groups": (mixture(900, 3), 3), "60 groups": (mixture(6_000, 60) / units, 60)}
+    frames: dict[str, tuple[Any, int | str]] = {
+        "3 groups": (mixture(900, 3), 3),
+        "60 groups": (mixture(6_000, 60) / units, 60),
+    }
     frames["number by BIC"] = (mixture(900, 4) / units, "auto")
     for name, (X, k) in frames.items():
         path = write_table(folder / f"{len(X)}-{k}.csv", names, X)

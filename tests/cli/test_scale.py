@@ -222,3 +222,21 @@ def test_a_scale_that_is_none_is_refused(scale, refused, models, data, tmp_path)
     model.columns_in_ = {"scale": scale}
     im.save(model, tmp_path / "m.im")
     refused("model_scale_damaged", "predict", tmp_path / "m.im", data / "rows.csv")
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_an_account_number_hides_no_groups_in_silence(call, tmp_path, rng, scaled):
+    """With --scale the groups are found; without, the fit says that units differ."""
+    X = rng.normal(size=(300, 3))
+    X[:100, :2] += 12.0
+    X[:, 2] = 2e10 + rng.integers(10**6, size=300)
+    write_exactly(tmp_path / "rows.csv", ["height", "width", "account"], X)
+    fitted = tmp_path / "model.im"
+    how = ["-k", "2", *(["--scale"] if scaled else []), "-o", fitted]
+    assert call("fit", "mixture", tmp_path / "rows.csv", *how).exit_code == 0
+    model = im.load(fitted)
+    if not scaled:
+        assert {"columns_differ_in_spread", "components_not_round"} & set(model.notes_.codes)
+        return
+    labels = call("predict", fitted, tmp_path / "rows.csv").stdout.split()[1:]
+    np.testing.assert_array_equal(np.array(labels, dtype=int) == 1, np.arange(300) < 100)

@@ -1,5 +1,7 @@
 """Moves of lines: splits find what is missing, merges what is there twice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,8 @@ from implicitmoments.search import (
     run_em,
     search_moves,
 )
+from implicitmoments.search.em import concatenate
+from implicitmoments.search.splits import fit_pairs
 
 N, K, D = 20_000, 5, 6
 FAMILY = LineFamily(Model())
@@ -115,3 +119,20 @@ def test_the_merge_that_costs_least_joins_what_is_there_twice(fitted):
     found = merge_cheapest(FAMILY, rows, halves)
     assert found.k == K
     assert farthest(found, lines) < 1e-3
+
+
+@pytest.mark.parametrize("model", [Model(), Model(shared=False), Model(intercept=False)])
+def test_pairs_of_lines_have_the_products_of_the_plain_twin(fitted, model, rng):
+    """The sums of one part as those of the line less the other's, against both by themselves."""
+    rows, lines = fitted
+    family, some = LineFamily(model), rows.sample(600)
+    shares = np.repeat(np.eye(K), 120, axis=0)
+    pool = family.pool(family.expect(some, shares, lines), lines)
+    parts = [some.take(np.flatnonzero(own), rng.uniform(1, 2, 120)) for own in shares.T]
+    starts = [family.split_starts(part, lines, i, rng) for i, part in enumerate(parts)]
+    alone = replace(lines, weights=np.ones(K))
+    given = parts, alone, concatenate(starts), pool.sum(0) - pool
+    (found, gains), (plain, expected) = family.fit_pairs(*given, 4), fit_pairs(family, *given, 4)
+    np.testing.assert_allclose(gains, expected, rtol=1e-6, atol=1e-6)
+    for one, other in zip(vars(found).values(), vars(plain).values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)

@@ -195,6 +195,15 @@ def test_em_stops_at_its_budget(rows):
     assert (fitted.n_iter, fitted.converged) == (4, False)
 
 
+def test_em_ends_where_it_cannot_reach_what_is_asked_for(rows, spoilt):
+    """And goes on, to the same end as without, where it can."""
+    whole = run_em(FAMILY, rows, spoilt, EXACT)
+    above, below = (run_em(FAMILY, rows, spoilt, EXACT, whole.level + d) for d in (10.0, -0.1))
+    assert above.n_iter < whole.n_iter
+    assert not above.converged
+    assert below.history == whole.history
+
+
 def test_a_merge_loses_what_the_likelihood_falls_by(rows, spoilt):
     found, sums = responsibilities(FAMILY, rows, spoilt), FAMILY.e_step(rows, spoilt)
     merges = merge_losses(FAMILY, rows, spoilt, found, sums)

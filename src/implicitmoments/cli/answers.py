@@ -17,8 +17,9 @@ from implicitmoments.cli.console import (
     name_full_device,
     print_line,
     print_note,
+    print_warnings,
 )
-from implicitmoments.cli.description import print_document
+from implicitmoments.cli.description import load_described, parameter_columns, print_document
 from implicitmoments.cli.input_rows import (
     CarriedColumns,
     load_model,
@@ -118,6 +119,8 @@ def score_file(
     else:
         for note in notes if not quiet else []:
             print_note(note.code, **note.values)
+        if quiet:
+            print_warnings(notes)
         print_line(repr(found))
 
 
@@ -127,11 +130,21 @@ def sample_file(
     """Write rows drawn from a model."""
     _check_table(output, model)
     fitted, own = load_model(model)
-    draw = _method(fitted, "samples")
+    draw = plain_method(fitted, "samples")
     sizes = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
     seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
     pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
     write_table(output, pieces, number, what="drawing", as_json=as_json, quiet=quiet)
+
+
+def write_parameters(model: Path, output: Path | None, *, as_json: bool) -> None:
+    """Write the fitted parameters of a model as a table, one row per component."""
+    _check_table(output, model)
+    described, _ = load_described(model)
+    found = parameter_columns(described, ModelColumns.of(described))
+    piece = {name: np.asarray(values) for name, values in found.items()}
+    n_rows = len(next(iter(found.values())))
+    write_table(output, [piece], n_rows, what="writing", as_json=as_json, quiet=False)
 
 
 def report_file(
@@ -167,7 +180,7 @@ def report_file(
 
 def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
     """Return the columns that answer questions about a block; ``minus`` is of log densities."""
-    methods = {question: _method(model, question) for question in questions}
+    methods = {question: plain_method(model, question) for question in questions}
 
     def answer(block: Block) -> Piece:
         piece: dict[str, Any] = {}
@@ -183,7 +196,7 @@ def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
     return answer
 
 
-def _method(model: Any, question: str) -> Any:
+def plain_method(model: Any, question: str) -> Any:
     """Return the method for a question, on a model that accepts plain arrays.
 
     Columns were found by their names before.

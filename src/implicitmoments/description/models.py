@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import Entries, Floats
 from implicitmoments.description.base import (
     FOUND,
     Description,
@@ -19,6 +19,15 @@ from implicitmoments.description.base import (
     numbered_rows,
 )
 
+# fitted attributes of a mixture: one per component, and for each of d features
+WEIGHTS = Annotated[Floats, Entries(("k",), weights=True)]
+PER_COMPONENT = Annotated[Floats, Entries(("k",))]
+VECTORS = Annotated[Floats, Entries(("k d",))]
+FREEDOM = Annotated[float, Entries(("",), positive=True)]
+SHAPES = (  # of covariances
+    *("full: k d d", "tied: d d", "diag: k d", "tied_diag: d", "spherical: k"),
+    "tied_spherical:",
+)
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {  # of a density: their names and meanings
     "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
@@ -56,9 +65,9 @@ class SphericalDescription(MeansDescription):
     """A model with means, weights, and one variance for all components or one each."""
 
     saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "variance_": float | Floats,
+        "weights_": WEIGHTS,
+        "means_": VECTORS,
+        "variance_": Annotated[float | Floats, Entries(("", "k"), variances=True)],
     }
 
     variance_: Any
@@ -117,7 +126,10 @@ class SphericalMixtureClustererDescription(SphericalDescription):
     component = "cluster"
     results = ("n_components_", "weights_", "means_", "variance_", "order_")
     points = ("means_",)
-    saved: ClassVar[Mapping[str, Any]] = {**SphericalDescription.saved, "variance_": float}
+    saved: ClassVar[Mapping[str, Any]] = {
+        **SphericalDescription.saved,
+        "variance_": Annotated[float, Entries(("",), variances=True)],
+    }
 
 
 class GaussianMixtureDescription(MeansDescription):
@@ -130,11 +142,13 @@ class GaussianMixtureDescription(MeansDescription):
         *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "covariances_": float | Floats,
+        "weights_": WEIGHTS,
+        "means_": VECTORS,
+        "covariances_": Annotated[
+            float | Floats, Entries(SHAPES, variances=True, chosen_by="covariance_type_")
+        ],
         "covariance_type_": str,
-        "degrees_of_freedom_": float,
+        "degrees_of_freedom_": FREEDOM,
     }
 
     covariances_: Any
@@ -176,8 +190,11 @@ class RegressionMixtureDescription(Description):
         *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
-        **dict.fromkeys(("coef_", "intercept_", "weights_", "noise_"), Floats),
-        "degrees_of_freedom_": float,
+        "coef_": VECTORS,
+        "intercept_": PER_COMPONENT,
+        "weights_": WEIGHTS,
+        "noise_": Annotated[Floats, Entries(("k",), variances=True)],
+        "degrees_of_freedom_": FREEDOM,
     }
     slopes = ("coef_", "coef_errors_")
 

@@ -24,32 +24,21 @@ from implicitmoments.regression.diagnostics import bound_notes, data_notes, fit_
 from implicitmoments.regression.fit import FittedLines, fit_lines
 from implicitmoments.regression.lines import (
     Lines,
-    Model,
     Standard,
     design,
     responsibilities,
     standardise,
 )
 from implicitmoments.regression.outliers import ROUNDS, find_outliers
+from implicitmoments.regression.parameters import check_parameters, most_lines
 from implicitmoments.regression.products import columns_of
 from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
 from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.search import unknown_errors
-from implicitmoments.search.noise import LAWS, draw_scales
-from implicitmoments.validation import (
-    check_enough_rows,
-    check_errors,
-    check_flag,
-    check_number,
-    check_option,
-    check_unknowns,
-    check_whole,
-    check_whole_or,
-)
-
-ROWS_PER_PARAMETER = 3  # of the largest mixture that n_components="auto" tries
+from implicitmoments.search.noise import draw_scales
+from implicitmoments.validation import check_whole
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -94,7 +83,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         Leave out rows far from the bulk that have too few neighbours to be a component. Of lines
         these are rows whose label is far from all of them and whose x is not far: a far x may be
         the most informative one. ``stats_["outliers"]`` counts them.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
@@ -169,10 +158,10 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_parameters(self)
+        check_parameters(self)
 
     def _fit(self, given: Rows, seed: int) -> None:
-        k, self._model = _check_parameters(self)
+        k, self._model = check_parameters(self)
         self._near, n_out = None, 0
         standard, rows, fitted, notes = self._fit_rows(given, k, seed)
         # rows far out are what Student's law is for
@@ -209,7 +198,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         """Fit lines; return standard coordinates, the rows in them, the fit, and notes."""
         model, names = self._model, getattr(self, "feature_names_in_", None)
         standard, rows = standardise(given, intercept=model.intercept)
-        most = _most_lines(self, rows.kept, standard.n_features + model.intercept, k)
+        most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, k, names)
         fitted = fit_lines(
             rows,
@@ -378,29 +367,3 @@ def _columns(x: Array, y: Array) -> Array:
 
 def _log_densities(lines: Lines, x: Array, y: Array) -> Array:
     return responsibilities(lines, _columns(x, y))[1]
-
-
-def _check_parameters(estimator: RegressionMixture) -> tuple[int | None, Model]:
-    """Check the parameters; the number of lines is None where BIC chooses it."""
-    k = check_whole_or("n_components", estimator.n_components, ("auto",), 1)
-    noise_type = check_option("noise_type", estimator.noise_type, ("shared", "separate"))
-    check_whole("max_iter", estimator.max_iter, 1)
-    check_whole("max_components", estimator.max_components, 1)
-    check_number("tol", estimator.tol, 0.0)
-    check_errors(estimator.errors)
-    intercept = check_flag("fit_intercept", estimator.fit_intercept)
-    student = check_option("noise", estimator.noise, LAWS) == "student"
-    return None if isinstance(k, str) else k, Model(noise_type == "shared", intercept, student)
-
-
-def _most_lines(
-    estimator: RegressionMixture, n_rows: int, n_coefficients: int, k: int | None
-) -> int:
-    """Return the largest number of lines to fit; raise where the rows are too few for k."""
-    if k is None:
-        enough = n_rows // (ROWS_PER_PARAMETER * (n_coefficients + 1))
-        return max(1, min(int(estimator.max_components), enough))
-    check_enough_rows(n_rows, k, k)
-    if k > 1:  # one line has the minimum-norm solution, whatever the number of features
-        check_unknowns(k, n_coefficients, n_rows)
-    return k

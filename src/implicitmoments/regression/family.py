@@ -18,11 +18,16 @@ from implicitmoments.regression.lines import (
     expect,
     log_joint,
 )
-from implicitmoments.regression.products import as_sum, columns_of, share_products
+from implicitmoments.regression.pair_trials import fit_pairs
+from implicitmoments.regression.products import (
+    as_sum,
+    columns_of,
+    share_products,
+    weighted_products,
+)
 from implicitmoments.rows import Rows
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import information, log_constants, unpack_freedom, update_freedom
-from implicitmoments.search.splits import fit_pairs
 
 SMALLEST_VARIANCE = 1e-12  # of the variance of y: residuals below it are rounding
 # A line through as many rows as it has coefficients has no noise, and the likelihood no maximum
@@ -182,14 +187,14 @@ class LineFamily:
         :math:`\delta`, with :math:`H = \sum R (r^2 / v - 1) z z^T / 2`.
         """
         q, first = state.coef.shape[1], self.model.first
-        alone = state.take(np.array([i]))
-        sums = self.expect(part, part.block["counts"][:, None], alone)
-        products = sums.products[0]
+        alone, u = state.take(np.array([i])), columns_of(part.block)
+        shares, _ = apply_factors(alone, u, part.block["counts"][None, :])
+        products = weighted_products(shares, u)[0]
         values, vectors = np.linalg.eigh(products[first:-1, first:-1] / products[0, 0])
         varying = values > 1e-8 * values[-1]  # directions in which these rows vary
         root = vectors[:, varying] / np.sqrt(values[varying])
         line = self._solve(products[None], state.coef[i : i + 1])
-        variance = float(_squares(products[None], line)[0] / sums.counts[0])
+        variance = float(_squares(products[None], line)[0] / part.total)
         g = rng.normal(size=(DIRECTIONS, root.shape[1]))
         g[0] = self._widest(part, alone, line[0], max(variance, SMALLEST_VARIANCE), root)
         g /= np.linalg.norm(g, axis=1, keepdims=True)

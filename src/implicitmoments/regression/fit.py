@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,7 +51,7 @@ from implicitmoments.search import (
 )
 
 FEWEST_FOR_PEAKS, PER_LINE_FOR_PEAKS = 50_000, 4_000  # rows: the noise of a peak is 1 / √2n
-ALWAYS = (1, 2, 3)  # numbers of lines that are tried, whatever a search from one line finds
+ALWAYS = (1, 2, 3)  # numbers of lines that are tried in few rows, whatever a search from one finds
 BESIDE = replace(EM_ON_SAMPLE, steps=20)  # EM on all rows of a number beside the best
 USUAL_LINES = 12  # for which rows are sampled where the number is to be chosen
 
@@ -186,24 +186,27 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
 
     Lines are grown from one on a sample, which shows about how many there are. Where rows are few,
     that number, the smallest ones and the neighbours of the best are then fitted as if they were
-    asked for. Else only the best is, and its neighbours are it with a line split, or two merged.
+    asked for; in noise, all but the smallest ones. Else only the best is, and its neighbours are
+    it with a line split, or two merged.
     """
     q, rng = data.many.n_features - 1, np.random.default_rng(data.seed)
     some = some_of(data.many, rows_for(1, q))
     one, n_moves = one_line(data.family, some), N_MOVES if some.n == data.many.kept else 0
     grown = choose_k(data.family, some, one, most, n_moves, rng, EM_ON_SAMPLE, local_budget(some))
     begun = grown.searched.state
-    needed, loud = rows_needed(begun), in_noise(begun)
+    needed = rows_needed(begun)
     if some.n < data.many.kept and needed >= 2 * some.n:  # light lines, or noise
         some = some_of(data.many, needed)
         local = local_budget(some)
         grown = choose_k(data.family, some, begun, most, 0, rng, EM_ON_SAMPLE, local)
-    held = replace(data, rows=data.many)
+    held, state = replace(data, rows=data.many), grown.searched.state
+    few = data.many.kept < rows_for(state.k, q)
     # in noise EM from a split takes many steps, and BIC of a neighbour may fall late
-    if loud or data.many.kept < rows_for(grown.searched.state.k, q):
-        fits = _fit_each(held, grown, most, rng)
+    if few or in_noise(state):
+        first = {*ALWAYS, state.k} if few else {state.k}
+        fits = _fit_each(held, grown, first, most, rng)
     else:
-        fits = _fit_around(held, grown.searched.state, most)
+        fits = _fit_around(held, state, most)
     if held.rows.kept == data.rows.kept:
         return fits
     best = min(fits, key=lambda k: held.bic(fits[k]))
@@ -214,14 +217,14 @@ def _choose(data: _Data, most: int) -> dict[int, KLines]:
 
 
 def _fit_each(
-    data: _Data, grown: Chosen[Lines], most: int, rng: np.random.Generator
+    data: _Data, grown: Chosen[Lines], first: Set[int], most: int, rng: np.random.Generator
 ) -> dict[int, KLines]:
-    """Fit the number that was grown, the smallest ones, and the neighbours of the best."""
+    """Fit some numbers of lines, and the neighbours of the best."""
 
     def fit(k: int) -> KLines:
         return _fit_k(data, k, [grown.states[k]] if k in grown.states else [])
 
-    fits = fit_neighbours(fit, data.bic, {*ALWAYS, grown.searched.state.k}, most)
+    fits = fit_neighbours(fit, data.bic, first, most)
     best = min(fits, key=lambda k: data.bic(fits[k]))
     if best + 1 in fits:  # which found other lines, perhaps better ones
         less = merge_cheapest(data.family, data.rows, fits[best + 1].em.state)
@@ -256,6 +259,8 @@ def _fit_around(data: _Data, state: Lines, most: int) -> dict[int, KLines]:
 
 
 def _refit(data: _Data, fit: KLines, state: Lines) -> KLines:
-    """Return a fit with other lines."""
-    state = run_em(data.family, fit.found.rows, state, EM_ON_SAMPLE).state
-    return replace(fit, em=run_em(data.family, data.rows, state, BESIDE))
+    """Return a fit with other lines, as far as its BIC may be lower."""
+    state, total = run_em(data.family, fit.found.rows, state, EM_ON_SAMPLE).state, data.rows.total
+    penalty = bic(0.0, data.family.n_parameters(state), total)
+    least = (penalty - data.bic(fit)) / (2 * total)
+    return replace(fit, em=run_em(data.family, data.rows, state, BESIDE, least))

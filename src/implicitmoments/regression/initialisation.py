@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import RegressionMixtureProblem
-from implicitmoments.regression.lines import LOG_TWO_PI, Lines, Model, log_joint
+from implicitmoments.regression.lines import LOG_TWO_PI, Lines, Model, joint_of_residuals
 from implicitmoments.regression.products import as_sum, columns_of
 from implicitmoments.rows import DEFAULT_BUDGET, Block, Rows, Sums, blocks, fold_blocks
 from implicitmoments.search.noise import draw_scales
@@ -34,6 +35,7 @@ from implicitmoments.search.noise import draw_scales
 OMEGAS = (2.4, 2.8)  # a line of noise 0.3 keeps 0.7 of its height, lines 0.8 apart are two peaks
 STARTS_PER_LINE = 6  # random ones: most of them climb to the heavy lines
 FIRST_STEPS, LAST_STEPS = 16, 6  # on wide and narrow kernels; EM follows, so peaks may be rough
+HALVINGS = (4, 8)  # steps after which the lower half of the points is left, for the highest peak
 LONGEST_STEP = 0.4  # about a bandwidth
 LEAST_VALUE = 1.5  # standard errors, in place of a value that noise has made small or negative
 NORMS = (0.4, 1.1)  # of random points; that of a regressor is at most 1
@@ -139,32 +141,34 @@ class WaveRows:
         The weight h of a row is large where the lines make y improbable. Its mean under the
         lines, given x, is estimated from a few draws of y.
         """
-        xp, h = namespace_of(self.y), self._ratio(lines, self.y)
-        parts = []
-        for omega in omegas:
-            angle = omega * self.y
-            parts.append([h * xp.cos(angle), h * xp.sin(angle)])
-        for _ in range(N_DRAWS):
-            y = self._draw(lines, rng)
-            h = self._ratio(lines, y) / N_DRAWS
-            for part, omega in zip(parts, omegas, strict=True):
-                angle = omega * y
-                part[0] -= h * xp.cos(angle)
-                part[1] -= h * xp.sin(angle)
+        xp, size = namespace_of(self.y), DEFAULT_BUDGET.rows_per_block(3 * lines.k, self.y)
+        parts = [
+            self._beside(slice(rows.start, rows.stop), lines, omegas, rng)
+            for rows in blocks(range(int(self.y.shape[0])), size)
+        ]
         return [
-            self._shared(real, imaginary, omega)
-            for (real, imaginary), omega in zip(parts, omegas, strict=True)
+            self._shared(*(xp.concat(part) for part in zip(*own, strict=True)), omega)
+            for own, omega in zip(zip(*parts, strict=True), omegas, strict=True)
         ]
 
-    def _draw(self, lines: Lines, rng: np.random.Generator) -> Array:
-        """Return a label for each row, drawn from the lines."""
-        xp, n = namespace_of(self.y), int(self.y.shape[0])
-        labels = rng.choice(lines.k, size=n, p=lines.weights)
-        noise = np.sqrt(lines.variances)[labels] * rng.standard_normal(n, dtype=np.float32)
-        noise *= draw_scales(lines.freedom[labels], rng)
-        coef = xp.take(move_like(lines.coef, self.z), index_like(labels, self.z), axis=0)
-        mean = xp.sum(xp.matrix_transpose(self.z) * coef, axis=1)
-        return mean + move_like(noise, self.z)
+    def _beside(
+        self, part: slice, lines: Lines, omegas: Sequence[float], rng: np.random.Generator
+    ) -> list[list[Array]]:
+        """Return real and imaginary parts of the waves of some rows, for each frequency."""
+        xp, y = namespace_of(self.y), self.y[part]
+        means = move_like(lines.coef, y) @ self.z[:, part]
+        h, found = _ratio(lines, means, y), []
+        for omega in omegas:
+            angle = omega * y
+            found.append([h * xp.cos(angle), h * xp.sin(angle)])
+        for _ in range(N_DRAWS):
+            y = _draw(lines, means, rng)
+            h = _ratio(lines, means, y) / N_DRAWS
+            for waves, omega in zip(found, omegas, strict=True):
+                angle = omega * y
+                waves[0] -= h * xp.cos(angle)
+                waves[1] -= h * xp.sin(angle)
+        return found
 
     def _shared(self, real: Array, imaginary: Array, omega: float) -> Waves:
         real, imaginary = real * self.share, imaginary * self.share
@@ -172,23 +176,30 @@ class WaveRows:
         noise = max(math.sqrt(power / 2), 1e-30)
         return Waves(self.z, real, imaginary, omega, noise, self.span)
 
-    def _ratio(self, lines: Lines, y: Array) -> Array:
-        r"""Return how improbable y is under the lines, :math:`h = g / ((1-c) p + c g)`.
 
-        p is the density of y given x under the lines, and g = N(0, 1) that of y by itself. The
-        most powerful weight against a given missing line is the ratio of its density to p; g
-        stands for a line that is not known, and c bounds the ratio by 1/c.
-        """
-        xp, ratios = namespace_of(y), []
-        size = DEFAULT_BUDGET.rows_per_block(2 * lines.k, y)
-        for rows in blocks(range(int(y.shape[0])), size):
-            part = slice(rows.start, rows.stop)
-            left = log_joint(lines, xp.concat([self.z[:, part], y[None, part]], axis=0))
-            # relative to g, in logarithms: neither density is 0 far out
-            left += 0.5 * (LOG_TWO_PI + y[part] ** 2)
-            left = map_into("exp", xp.clip(left, None, LARGEST_LOG))
-            ratios.append(1 / ((1 - FLOOR) * xp.sum(left, axis=0) + FLOOR))
-        return xp.concat(ratios)
+def _draw(lines: Lines, means: Array, rng: np.random.Generator) -> Array:
+    """Return a label for each row, drawn from lines with means (k, n)."""
+    n = int(means.shape[1])
+    labels = rng.choice(lines.k, size=n, p=lines.weights)
+    noise = np.sqrt(lines.variances)[labels] * rng.standard_normal(n, dtype=np.float32)
+    noise *= draw_scales(lines.freedom[labels], rng)
+    places = index_like(labels * n + np.arange(n), means)
+    xp = namespace_of(means)
+    return xp.take(xp.reshape(means, (-1,)), places) + move_like(noise, means)
+
+
+def _ratio(lines: Lines, means: Array, y: Array) -> Array:
+    r"""Return how improbable y is under lines of given means, :math:`h = g / ((1-c) p + c g)`.
+
+    p is the density of y given x under the lines, and g = N(0, 1) that of y by itself. The most
+    powerful weight against a given missing line is the ratio of its density to p; g stands for a
+    line that is not known, and c bounds the ratio by 1/c.
+    """
+    xp, left = namespace_of(y), joint_of_residuals(lines, y - means)
+    # relative to g, in logarithms: neither density is 0 far out
+    left += 0.5 * (LOG_TWO_PI + y**2)
+    left = map_into("exp", xp.clip(left, None, LARGEST_LOG))
+    return 1 / ((1 - FLOOR) * xp.sum(left, axis=0) + FLOOR)
 
 
 def climb_peaks(waves: Waves, b: Floats, steps: int, model: Model) -> Floats:
@@ -226,8 +237,18 @@ def peaks_left(rows: WaveRows, lines: Lines, model: Model, rng: np.random.Genera
     b = random_points(rng, POINTS_LEFT, rows)
     waves = rows.waves_beside(lines, (WIDER * omega, omega), rng)
     halves = zip(waves, np.array_split(b, 2), strict=True)
-    b = np.vstack([climb_peaks(each, half, FIRST_STEPS, model) for each, half in halves])
+    b = np.vstack([_climb_highest(each, half, model) for each, half in halves])
     return separate(waves[-1], climb_peaks(waves[-1], b, LAST_STEPS, model), 1 / omega)
+
+
+def _climb_highest(waves: Waves, b: Floats, model: Model) -> Floats:
+    """Climb to the highest peaks: successive halving of the points."""
+    for begin, end in pairwise((0, *HALVINGS, FIRST_STEPS)):
+        if begin:
+            values, _ = waves.climb(b)
+            b = b[np.argsort(-values, kind="stable")[: (len(b) + 1) // 2]]
+        b = climb_peaks(waves, b, end - begin, model)
+    return b
 
 
 def random_points(rng: np.random.Generator, n: int, rows: WaveRows) -> Floats:

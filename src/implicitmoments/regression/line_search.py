@@ -231,4 +231,4 @@ def in_noise(lines: Lines) -> bool:
 
 def local_budget(rows: Rows) -> Budget:
     """Return the budget of a split: enough rows for the coefficients of one line."""
-    return replace(LOCAL, rows=max(600, 30 * (rows.n_features - 1)))
+    return replace(LOCAL, rows=max(LOCAL.rows, 30 * (rows.n_features - 1)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
+    Entries,
     Floats,
     map_into,
     move_like,
@@ -35,6 +37,7 @@ from implicitmoments.rows import (
     Whitening,
     mean_and_covariance,
 )
+from implicitmoments.rows.constants import resolution
 from implicitmoments.search import Expectations, State
 from implicitmoments.search.noise import (
     FIRST,
@@ -94,8 +97,8 @@ class Lines(State):
         Degrees of freedom, all equal; infinite, by default, for Gaussian noise.
     """
 
-    coef: Floats
-    variances: Floats
+    coef: Annotated[Floats, Entries(("k q",))]
+    variances: Annotated[Floats, Entries(("k",), variances=True)]
     freedom: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
@@ -151,27 +154,32 @@ LOG_TWO_PI = math.log(2 * math.pi)  # of the normal density
 
 def log_joint(lines: Lines, u: Array) -> Array:
     """Return the log weight of each line plus the log density of y given x, (k, n)."""
+    return joint_of_residuals(lines, _residuals(lines, u))
+
+
+def _residuals(lines: Lines, u: Array) -> Array:
+    return u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
+
+
+def joint_of_residuals(lines: Lines, residuals: Array) -> Array:
+    """Return :func:`log_joint` of residuals (k, n), which are overwritten."""
+    joint, like = residuals, residuals
     weights = np.maximum(lines.weights, np.finfo(float).tiny)
-    if not lines.gaussian:
-        constant = (
-            np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
-        )
-        rate = move_like(-0.5 * (lines.freedom + 1), u)[:, None]
-        return rate * _tails(lines, u) + move_like(constant, u)[:, None]
-    constant = np.log(weights) - 0.5 * (LOG_TWO_PI + np.log(lines.variances))
-    joint = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
-    joint *= joint
-    joint *= move_like(-0.5 / lines.variances, u)[:, None]
-    joint += move_like(constant, u)[:, None]
+    constant = np.log(weights) - 0.5 * np.log(lines.variances) + log_constants(lines.freedom, 1)
+    if lines.gaussian:
+        joint *= joint
+        joint *= move_like(-0.5 / lines.variances, like)[:, None]
+    else:
+        joint = move_like(-0.5 * (lines.freedom + 1), like)[:, None] * _tails(lines, residuals)
+    joint += move_like(constant, like)[:, None]
     return joint
 
 
-def _tails(lines: Lines, u: Array) -> Array:
-    """Return the tails of Student's law, (k, n)."""
-    squares = u[-1, :] - move_like(lines.coef, u) @ u[:-1, :]
-    squares *= squares
-    squares /= move_like(lines.variances, u)[:, None]
-    return log_tails(squares, move_like(lines.freedom, u)[:, None])
+def _tails(lines: Lines, residuals: Array) -> Array:
+    """Return the tails of Student's law of residuals (k, n), which are overwritten."""
+    residuals *= residuals
+    residuals /= move_like(lines.variances, residuals)[:, None]
+    return log_tails(residuals, move_like(lines.freedom, residuals)[:, None])
 
 
 def apply_factors(lines: Lines, u: Array, shares: Array) -> tuple[Array, Sums | None]:
@@ -181,7 +189,7 @@ def apply_factors(lines: Lines, u: Array, shares: Array) -> tuple[Array, Sums | 
     """
     if lines.gaussian:
         return shares, None
-    xp, tails = namespace_of(u), _tails(lines, u)
+    xp, tails = namespace_of(u), _tails(lines, _residuals(lines, u))
     sums = {
         "counts": as_sum(xp.sum(shares, axis=1)),
         "tails": as_sum(xp.sum(shares * tails, axis=1)),
@@ -249,9 +257,6 @@ def _likelihood(counts: Array, logs: Array) -> Sums:
     xp = namespace_of(logs)
     counts, logs = (xp.astype(a, xp.float64, copy=False) for a in (counts, logs))
     return {"log_likelihood": as_sum(counts @ logs), "mass": as_sum(xp.sum(counts))}
-
-
-ROUNDING = 1e-13  # of labels: those that differ by less are constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +338,7 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
             "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
         )
     center, spread = float(found.mean[-1]), math.sqrt(max(float(found.covariance[-1, -1]), 0.0))
-    constant = spread <= ROUNDING * max(abs(center), spread, np.finfo(float).tiny)
+    constant = spread <= max(float(resolution(center)), np.finfo(float).tiny)
     scale = 1.0 if constant else spread
     whitening = Whitening.from_moments(points, reduce=True)
     counted = replace(rows, known=Census(found.n, found.total))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic
@@ -28,12 +29,14 @@ class Crossed(Generic[S]):
     apart: float  # nats by which the best fits of the first two differed before they met
 
 
-def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
+def cross(
+    family: Family[R, S, E], rows: R, one: S, other: S, least: float = -math.inf
+) -> Fitted[S]:
     """Return a fit with the best components of two fits.
 
     All components run EM together. Then the pairs whose merge costs least become one, half of the
     surplus in each round, and EM runs again (Fränti 2000, for vector quantisation). What either
-    fit has found is kept, and what both have found is one.
+    fit has found is kept, and what both have found is one. ``least`` is as in :func:`run_em`.
     """
     both = run_em(family, rows, one.add(other, 0.5), Budget(0, TOGETHER, TOL)).state
     while both.k > one.k:
@@ -41,7 +44,7 @@ def cross(family: Family[R, S, E], rows: R, one: S, other: S) -> Fitted[S]:
         surplus, cheap = both.k - one.k, merges.cheap(np.inf)
         both = merges.apply(both, cheap[: (surplus + 1) // 2] if len(cheap) else 0)
         both = run_em(family, rows, both, Budget(0, BETWEEN, TOL)).state
-    return run_em(family, rows, both, Budget(0, LAST, TOL))
+    return run_em(family, rows, both, Budget(0, LAST, TOL), least)
 
 
 def cross_fresh(
@@ -66,7 +69,7 @@ def cross_fresh(
     best, failures = run_em(family, rows, state, Budget(0, LAST, TOL)), 0
     while failures < patience:
         other = run_em(family, rows, fresh(), Budget(0, ROUGH, TOL)).state
-        child = cross(family, rows, best.state, other)
+        child = cross(family, rows, best.state, other, best.level)
         gain = (child.level - best.level) * total_rows(family, rows)
         failures, best = 0 if gain > ENOUGH else failures + 1, max(child, best, key=_level)
         if failures == 0 and settled(best):
@@ -111,7 +114,8 @@ def cross_populations(
                 one, other = best, fit(fresh())
             else:
                 one, other = (members[i] for i in rng.choice(len(members), 2, replace=False))
-            child = cross(family, rows, one.state, other.state)
+            least = min(each.level for each in members)
+            child = cross(family, rows, one.state, other.state, least)
             if (child.level - best.level) * total > ENOUGH:
                 failures = 0
             members = _replaced(members, child, SAME * ENOUGH / total)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats
+from implicitmoments.arrays import Array, Entries, Floats
 
 Places = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,7 +22,7 @@ class State:
     a parameter that all components share is repeated.
     """
 
-    weights: Floats  # (k,)
+    weights: Annotated[Floats, Entries(("k",), weights=True)]
 
     @property
     def k(self) -> int:
@@ -268,6 +268,9 @@ LONGEST = 60.0  # EM steps that an extrapolation replaces: at rounding |r| / |u|
 # An extrapolation of length a multiplies errors that EM would remove at once by (1 − a)². Beyond
 # this length it enlarges them, and an EM step has to come before the next.
 STABLE = 2.0
+# Times the projected rise that is left, which EM may still rise by: of 160 runs that were compared
+# with others, it rose by more in two, and by 6 nats there.
+HOPE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +285,9 @@ class Fitted(Generic[S]):
     n_iter: int  # passes over the rows
 
 
-def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitted[S]:
+def run_em(
+    family: EMFamily[R, S, E], rows: R, state: S, budget: Budget, least: float = -math.inf
+) -> Fitted[S]:
     r"""Run EM until the mean log-likelihood can rise by less than ``budget.tol``.
 
     EM is slow where components overlap. So after two steps from :math:`\theta_0`, with
@@ -295,7 +300,8 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
     A step that is followed by others in the ratio c is :math:`1 / (1 - c)` of them, and that is
     what a estimates: EM ends when the last rise times a is less than ``budget.tol``, or when
     neither a step nor an extrapolation gives as much. Of the budget, ``steps`` and ``tol`` are
-    used.
+    used. EM also ends when that rise leaves it far below ``least``, a mean log-likelihood without
+    which the state is of no use.
     """
     history: list[float] = []
     trail, n_iter, converged = [state], 0, False  # at most θ_0, θ_1, θ_2
@@ -313,7 +319,8 @@ def run_em(family: EMFamily[R, S, E], rows: R, state: S, budget: Budget) -> Fitt
             continue
         leap, a = _extrapolate(family, trail)
         converged = rise * a < budget.tol
-        if converged or n_iter == budget.steps:  # or not tried, so EM may not have ended
+        hopeless = sums.level + HOPE * rise * a < least
+        if converged or hopeless or n_iter == budget.steps:  # or not tried: it may not have ended
             break
         ahead, n_iter = family.e_step(rows, leap), n_iter + 1
         gained, trail = ahead.level - history[-1], trail[-1:]

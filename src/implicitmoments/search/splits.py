@@ -15,8 +15,7 @@ from implicitmoments.search.trials import FEWEST_TRIALS, LARGEST_LOG, Shares, we
 
 HELD = 1e-3  # responsibility above which a component holds a row: less of it is no evidence
 # A split is judged by few steps on few rows first: 3 steps, on 400 rows, four per parameter, or so
-# many that no gain by chance, a nat per parameter, is taken for one that is of use. Of 2,120
-# splits, 502 ended there, one of which would have been of use, with a gain of 2.6 nats.
+# many that no gain by chance, a nat per parameter, is taken for one that is of use.
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_SAFETY = 400, 3, 3.0
 OPTIMISM = 4.0  # times its prediction that a split may gain once EM moves all components
 
@@ -41,12 +40,24 @@ class _Held:
         """How many they are."""
         return len(self.places)
 
+    @property
+    def total(self) -> float:
+        """How often they count together."""
+        return float(self.weights.sum())
+
     def some(self, n: int, family: Family[R, S, E], rows: R, rng: np.random.Generator) -> R:
-        """Return at most n of them, which count as much as all."""
+        """Return all of them, or about n if they are more, which count as much as all.
+
+        Rows are drawn with probabilities in proportion to their weights, since those that are
+        hardly of the component tell little of it.
+        """
         if self.n <= n:
             return family.part(rows, self.places, self.weights)
-        chosen = np.sort(rng.choice(self.n, n, replace=False))
-        return family.part(rows, self.places[chosen], self.n / n * self.weights[chosen])
+        chances = np.minimum(n / self.total * self.weights, 1.0)
+        ends = np.floor(np.cumsum(chances) + rng.uniform())  # systematic sampling
+        chosen = np.flatnonzero(np.diff(ends, prepend=0.0))
+        weights = self.weights[chosen] / chances[chosen]
+        return family.part(rows, self.places[chosen], weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +68,16 @@ class _Splits(Generic[S]):
     pairs: S  # 2 s parts for each component
     gains: Floats  # (c, s), rise of the log-likelihood
 
+    @property
+    def n(self) -> int:
+        """Pairs of each component."""
+        return int(self.gains.shape[1])
+
     def take(self, chosen: Places, n: int | None = None) -> _Splits[S]:
         """Return the best n pairs, or all, of some of the components."""
         gains = self.gains[chosen]
         order = np.argsort(-np.nan_to_num(gains, nan=-np.inf), axis=1, kind="stable")[:, :n]
-        pairs = np.asarray(chosen)[:, None] * self.gains.shape[1] + order
+        pairs = np.asarray(chosen)[:, None] * self.n + order
         parts = np.stack([2 * pairs, 2 * pairs + 1], axis=-1).ravel()
         best = np.take_along_axis(gains, order, axis=1)
         return _Splits(self.components[chosen], self.pairs.take(parts), best)
@@ -88,7 +104,9 @@ def split_gains(  # noqa: PLR0913 (each documented)
 
     EM of two parts runs on the rows that the component holds, weighted by responsibility, from
     all starts of all components at once. The responsibilities of the other components are fixed,
-    so the rise is a lower bound of what EM of all components reaches.
+    so the rise is a lower bound of what EM of all components reaches. Successive halving: few
+    steps on few rows, then the best starts on as many rows as the component has, and on all that
+    it holds, since parameters that fit some of the rows by chance do not fit the others.
 
     Parameters
     ----------
@@ -99,55 +117,56 @@ def split_gains(  # noqa: PLR0913 (each documented)
     components : array of int, (c,)
         Those to split.
     budget : Budget
-        Of one component: rows are subsampled down to ``budget.rows``.
+        Of one component; ``budget.rows`` are the most of the second round.
     worth : float, or array of shape (c,)
-        A gain that is of use. Where few rows show that less is to be expected, the others are not
+        A gain that is of use. Where some rows show that less is to be expected, the others are not
         used, and the gain is an estimate.
     """
     splits = {int(i): (-np.inf, state.keep(np.array([i, i]))) for i in components}
     held = {int(i): _Held.of(found, int(i)) for i in components}
     least = dict(zip(held, np.broadcast_to(worth, len(held)).tolist(), strict=True))
-    one, more = family.n_parameters(state.keep(np.array([0]))), further_parameters(family, state)
+    one, more = family.n_parameters(state.keep(np.array([0]))), fitted_parameters(family, state)
 
-    def some(i: int, n: int) -> R:
-        return held[i].some(n, family, rows, rng)
-
-    def fit(splits: _Splits[S], parts: list[R], steps: int) -> _Splits[S]:
-        own = splits.components
+    def fit(
+        begun: _Splits[S], sizes: dict[int, int], steps: int, parts: dict[int, R]
+    ) -> _Splits[S]:
+        """Run EM on so many rows of each component; return those whose split may be of use."""
+        own = begun.components
         alone = replace(state.take(own), weights=np.ones(len(own)))
         rest = pool.sum(axis=0) - pool[own]
-        pairs, gains = family.fit_pairs(parts, alone, splits.pairs, rest, steps)
-        return _Splits(own, pairs, gains)
+        drawn = [parts.get(i) or held[i].some(sizes[i], family, rows, rng) for i in own.tolist()]
+        ended = _Splits(own, *family.fit_pairs(drawn, alone, begun.pairs, rest, steps))
+        further = []
+        for c, i in enumerate(own.tolist()):
+            splits[i] = ended.best(c)
+            counts = to_numpy(family.counts(drawn[c])).astype(np.float64)
+            chance = more * float(counts @ counts / counts.sum())  # a nat per parameter and unit
+            if not _most_gain(splits[i][0], chance) < least[i]:
+                further.append(c)
+        return ended.take(np.array(further, dtype=np.int64))
 
-    # 1. A few steps on few rows of all components.
     few, parts, starts = {}, {}, {}
     for i in (i for i in held if held[i].n > 1):
         enough = SCREEN_SAFETY * more / least[i] if least[i] > SCREEN_SAFETY * more else 0.0
-        few[i] = min(held[i].n, max(SCREEN_ROWS, 4 * one, math.ceil(enough * held[i].n)))
-        part = some(i, few[i])
+        wanted = max(SCREEN_ROWS, 4 * one, math.ceil(enough * held[i].total))
+        few[i] = min(held[i].n, wanted)
+        part = held[i].some(few[i], family, rows, rng)
         pairs = family.split_starts(part, state, i, rng)
         if pairs.k:
             parts[i], starts[i] = part, pairs
     if not starts:
         return splits
+    half = budget.steps // 2
+    own = {i: min(held[i].n, budget.rows, max(few[i], math.ceil(held[i].total))) for i in starts}
+    every = {i: held[i].n for i in starts}
     begun = _Splits(np.array(list(starts)), concatenate(list(starts.values())), np.zeros((0, 0)))
-    begun = fit(begun, list(parts.values()), SCREEN_STEPS)
-    further = []
-    for c, i in enumerate(parts):
-        splits[i] = begun.best(c)
-        chance = more * float(held[i].weights.sum()) / few[i]  # each row of its mean weight
-        if not _most_gain(splits[i][0], chance) < least[i]:
-            further.append(c)
-    if not further:
-        return splits
-    # 2. Successive halving: a quarter of the pairs goes on, and on all rows of the component,
-    # since parameters that fit some of the rows by chance do not fit the others.
-    begun, half = begun.take(np.array(further)), budget.steps // 2
-    own = begun.components.tolist()
-    begun = fit(begun, [some(i, budget.rows) for i in own], half - SCREEN_STEPS)
-    ended = begun.take(np.arange(len(own)), max(FEWEST_TRIALS, begun.gains.shape[1] // 4))
-    ended = fit(ended, [some(i, held[i].n) for i in own], half)
-    return splits | {i: ended.best(c) for c, i in enumerate(own)}
+    begun = fit(begun, few, SCREEN_STEPS, parts)
+    for sizes, steps in ((own, half - SCREEN_STEPS), (every, half)):
+        if not len(begun.components):
+            break
+        best = begun.take(np.arange(len(begun.components)), max(FEWEST_TRIALS, begun.n // 4))
+        begun = fit(best, sizes, steps, {})
+    return splits
 
 
 def _most_gain(gain: float, chance: float) -> float:
@@ -185,10 +204,21 @@ def gain_needed(loss: Floats | float, chance: float) -> Floats:
 
 
 def further_parameters(family: Family[R, S, E], state: S) -> int:
-    """Count the parameters of a further component."""
-    return family.n_parameters(state.add(state.keep(np.array([0])), 0.5)) - family.n_parameters(
-        state
-    )
+    """Count the parameters of a further component, for criteria."""
+    return family.n_parameters(_one_more(state)) - family.n_parameters(state)
+
+
+def fitted_parameters(family: Family[R, S, E], state: S) -> int:
+    """Count the parameters that EM fits to a further component, which gains by chance from them.
+
+    Where rows are coordinates on a span of all columns, criteria count more.
+    """
+    packed = len(family.pack(_one_more(state))) - len(family.pack(state))
+    return min(packed, further_parameters(family, state))
+
+
+def _one_more(state: S) -> S:
+    return state.add(state.keep(np.array([0])), 0.5)
 
 
 def fit_pairs(

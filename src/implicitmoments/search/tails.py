@@ -58,6 +58,7 @@ def excess_kurtosis(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> fl
     joint, counts = family.log_joint(rows, state), family.counts(rows)
     xp, total = namespace_of(joint), trials.total_rows(family, rows)
     squares = 2 * (move_like(family.log_peaks(state), joint) - joint)
+    squares = xp.astype(squares, xp.float64, copy=False)  # their squares leave single precision
     shares, _ = softmax_rows(joint)
     excess = xp.sum(shares * (squares * (squares - 2 * (q + 2)) + q * (q + 2)), axis=1)
     return float(xp.sum(counts * excess)) / math.sqrt(8 * q * (q + 2) * total)
@@ -102,22 +103,23 @@ def compare_laws(
     """
     total = trials.total_rows(family, rows)
 
-    def prune(law: LawFamily[R, S, E], start: Fitted[S]) -> tuple[float, S]:
+    def prune(law: LawFamily[R, S, E], start: S, goal: float) -> tuple[float, S]:
         def score(fitted: Fitted[S]) -> float:
             return bic(fitted.level * total, law.n_parameters(fitted.state), total)
 
         def judge(candidate: S) -> tuple[float, Fitted[S]]:
-            fitted = run_em(law, rows, candidate, budget)
+            penalty = bic(0.0, law.n_parameters(candidate), total)
+            fitted = run_em(law, rows, candidate, budget, (penalty - goal) / (2 * total))
             return score(fitted), fitted
 
         def merged(fitted: Fitted[S]) -> S | None:
             return _merged(law, rows, fitted.state, total)
 
-        best = grow_and_prune((score(start), start), judge, (merged,), patience=1)
+        best = grow_and_prune(judge(start), judge, (merged,), patience=1)
         return score(best), best.state
 
-    before, own = prune(family, run_em(family, rows, state, budget))
-    after, best = prune(rival, run_em(rival, rows, rival.adopt(state), budget))
+    before, own = prune(family, state, math.inf)
+    after, best = prune(rival, rival.adopt(state), before)
     chance = CLEAR + sampled * max(family.n_parameters(own), rival.n_parameters(best))
     return Rival(best, before - after, total, chance)
 
