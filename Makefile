@@ -10,7 +10,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q
 
-.PHONY: demo test test-slow lint types layers unit docs gallery linkcheck format clean
+LOWEST := .venv-lowest
+
+.PHONY: demo test test-slow test-lowest stress lint types layers unit docs gallery linkcheck format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/implicitmoments demo
@@ -22,6 +24,15 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(PYTEST) -m slow
+
+# On the lowest version of every direct dependency. SCIPY_ARRAY_API is what old versions of
+# scikit-learn need for arrays of other libraries.
+test-lowest: $(LOWEST)/.dev
+	SCIPY_ARRAY_API=1 $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m "not slow" $(TESTS)
+
+# Five times: in random order, under load, in the background and under nohup.
+stress: $(VENV)/.dev
+	$(subst -m pytest,tests/stress.py,$(PYTEST)) -m "not slow" $(TESTS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -63,6 +74,11 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) --editable ".[cli,dev,bench]"
 	touch $@
 
+$(LOWEST)/.dev: pyproject.toml constraints/lowest.txt
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(subst $(BIN),$(LOWEST)/bin,$(PIP)) --constraint constraints/lowest.txt --editable ".[cli,dev]"
+	touch $@
+
 clean:
 	rm -rf docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -4,6 +4,8 @@ Run: python benchmarks/activations.py targets               R² compared with ta
      python benchmarks/activations.py signs [--seeds 10]    weights of both signs, biases, tanh
      python benchmarks/activations.py peers [--plot FILE]   error against rows, all peers
      python benchmarks/activations.py speed [--seeds 3]     processor time beside MLPRegressor's
+     python benchmarks/activations.py polynomial            processor time of the polynomial alone
+     python benchmarks/activations.py auto                  and with a number to be found
 
 Scores are R² on 20,000 new rows without noise. The settings of peers are chosen on a held-out
 tenth of the rows, and the time is that of one fit with these settings. The torch network, with
@@ -36,6 +38,7 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 FRESH = 20_000
 KERNEL_ROWS = 4_000  # solving for more takes longer than all others together
 TORCH_EPOCHS = 150
+TIMED = ("speed", "polynomial", "auto")
 FIRST_SEED = 1_000  # of the settings with signs and biases, which were developed on others
 
 
@@ -342,29 +345,39 @@ def timed(fit: Callable[..., Any], *given: Floats) -> tuple[Any, float]:
     return found, process_time() - clock
 
 
-def speed(seeds: int) -> None:
+def speed(seeds: int, sizes: list[int], only: list[str], first: int) -> None:
     """Print times of the regressor, in the same process as those of its peer."""
     print("| setting | rows | ours, s | MLPRegressor, s | ratio | R², ours | R², MLPRegressor |")
     print("|---|---|---|---|---|---|---|")
     settings = [Setting(relu(), 50, 10, 0.1), Setting(cosine(1.0), 50, 10, 0.1)]
-    for setting, n in product(settings, (3_000, 10_000, 30_000)):
-        found = np.array([_beside_mlp(setting, n, seed) for seed in range(700, 700 + seeds)])
+    for setting, n in product(settings, sizes):
+        if not any(text in str(setting) for text in only):
+            continue
+        found = np.array([_beside_mlp(setting, n, seed) for seed in range(first, first + seeds)])
         own, peer, score, other = np.median(found, axis=0)
         print(
             f"| {setting} | {n:,} | {own:.2f} | {peer:.2f} | "
             f"{np.median(found[:, 0] / found[:, 1]):.2f} | {score:.4f} | {other:.4f} |",
             flush=True,
         )
-    print("\n| polynomial alone | rows | s | R² |\n|---|---|---|---|")
+
+
+def polynomial(first: int) -> None:
+    """Print times of the polynomial alone at 100,000 rows."""
+    print("| polynomial alone | rows | s | R² |\n|---|---|---|---|")
     for setting in (Setting(relu(), 50, 10), Setting(cosine(2.0), 50, 10)):
-        X, y, fresh, labels, _ = setting.draw(100_000, 700)
+        X, y, fresh, labels, _ = setting.draw(100_000, first)
         predict, own = timed(next(ours(setting, refine=False)), X, y)
         print(
             f"| {setting} | 100,000 | {own:.1f} | {r2(labels, predict(fresh)):.4f} |", flush=True
         )
-    print("\n| setting | rows | n_components | s | R² |\n|---|---|---|---|---|")
+
+
+def auto(first: int) -> None:
+    """Print times with a given number of components, and with one to be found."""
+    print("| setting | rows | n_components | s | R² |\n|---|---|---|---|---|")
     setting, n = Setting(relu(), 60, 20, 0.1), 10_000
-    X, y, fresh, labels, _ = setting.draw(n, 700)
+    X, y, fresh, labels, _ = setting.draw(n, first)
     for k in (20, "auto"):
         model, own = timed(ActivationSumRegressor("relu", k, random_state=0).fit, X, y)
         score = r2(labels, model.predict(fresh))
@@ -410,9 +423,10 @@ def draw_figure(
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["targets", "signs", "peers", "speed"])
+    parser.add_argument("what", choices=["targets", "signs", "peers", *TIMED])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 3_000, 10_000, 30_000])
+    parser.add_argument("--first", type=int, default=700, help="first seed of measured times")
     parser.add_argument("--only", nargs="+", default=[""], help="settings named by any of these")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), help="only these")
     parser.add_argument("--plot", help="write a figure to this file")
@@ -423,7 +437,9 @@ def main() -> None:
     elif given.what == "signs":
         signs(given.seeds)
     elif given.what == "speed":
-        speed(given.seeds)
+        speed(given.seeds, given.sizes, given.only, given.first)
+    elif given.what in TIMED:
+        {"polynomial": polynomial, "auto": auto}[given.what](given.first)
     else:
         peers(given.seeds, given.sizes, given.plot, given.only, given.peers)
 

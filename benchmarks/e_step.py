@@ -2,14 +2,15 @@
 
 Run: OMP_NUM_THREADS=1 python benchmarks/e_step.py pass [--sizes 25x10 ...]
      OMP_NUM_THREADS=1 python benchmarks/e_step.py apart
+     OMP_NUM_THREADS=1 python benchmarks/e_step.py file
      OMP_NUM_THREADS=1 python benchmarks/e_step.py fit [--sizes 25x10 ...]
 
 pass: the data of benchmarks/speed.py, at most 40,000 rows. Nanoseconds per row and component of an
 E-step with the sums of its M-step, in double and in single precision; of its two matrix products;
 of scikit-learn's E-step and M-step with spherical covariances; and the share of pairs whose
 responsibility is above rounding / k. apart: the same for components whose means have deviations of
-so many deviations of the noise. fit: passes over all rows after the search, and their share of the
-time of a fit.
+so many deviations of the noise. file: the same for rows of the file of benchmarks/scale.py.
+fit: passes over all rows after the search, and their share of the time of a fit.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
 from implicitmoments.arrays import Floats
+from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.rows import Rows
+from scale import SPREAD
 from speed import LARGE, MIXTURES, Size
 
 MOST_ROWS = 40_000
@@ -94,7 +97,7 @@ def main() -> None:
     """Print the table of a kind."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=["pass", "apart", "fit"])
+    parser.add_argument("kind", choices=["pass", "apart", "file", "fit"])
     parser.add_argument("--sizes", nargs="*", default=[], help="such as 25x10: only these")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}\n")
@@ -109,6 +112,11 @@ def main() -> None:
         for size in sizes:
             X, means = Size(size.k, size.d, min(size.n, MOST_ROWS)).draw(9_000)
             print(measure(X, means), flush=True)
+        return
+    if options.kind == "file":
+        for d in (30, 100):
+            X, truth = make_spherical_mixture(MOST_ROWS, 20, d, random_state=9_000, **SPREAD)
+            print(measure(X, truth.vectors), flush=True)
         return
     for k, d, apart in APART:
         rng = np.random.default_rng([k, d, apart])

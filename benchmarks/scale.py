@@ -1,46 +1,42 @@
-"""Fits of data larger than memory, on Dask, and after a kill.
+"""Fits of data larger than memory, and on Dask.
 
-Run: python benchmarks/scale.py file [--gigabytes 10] [--folder DIR]; SCALE_FEATURES=100 sets d
+Run: python benchmarks/scale.py file [--gigabytes 10] [--repeats 1] [--folder DIR]
      python benchmarks/scale.py dask [--rows 3000000]
-     python benchmarks/scale.py kill [--kills 20]
 
 ``file`` writes a .npy file of a spherical mixture, fits it in a separate process and prints the
-peak resident memory of that process. The time is compared with that of passes which only read
-the file and multiply: each pass reads all blocks once, and an E-step multiplies twice.
-``dask`` fits a Dask array with one and with two single-threaded workers, and
-kills a worker in mid-fit. ``kill`` ends fits with a checkpoint by SIGKILL at random times,
-restarts them, and compares all bits of the results.
+peak resident memory of that process. Its processor time is compared with that of passes which
+only read the file and multiply: each pass reads all blocks once, and an E-step multiplies twice.
+They are measured before and after each fit. ``dask`` fits a Dask array with one and with two
+single-threaded workers. The environment variable SCALE_FEATURES is the number of features, 30 by
+default. ``benchmarks/attack.py`` kills fits and workers, and has files for every estimator.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from implicitmoments import RegressionMixture, SphericalMixture
-from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
+from implicitmoments import SphericalMixture
+from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import open_file
-from implicitmoments.rows.fold import fold_blocks
 
 K = 20
 D = int(os.environ.get("SCALE_FEATURES", "30"))  # child processes read it
 SPREAD: dict[str, Any] = {"radius": 6.0, "separation": 4.0}
 WRITTEN_ROWS = 500_000
-READ_ROWS = 16_384
+READ_ROWS = 8_192  # of a block, as in a fit
+GROUND = ("reading", "products")
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -84,24 +80,28 @@ def peak_memory() -> float:
 
 
 def fit_file(path: str) -> None:
-    """Fit the file; report seconds, passes and peak memory."""
+    """Fit the file; report processor seconds, passes and peak memory."""
     before = peak_memory()
     rows: Counter[str] = Counter()
-    done = {"what": "", "rows": 0}
+    parts: list[tuple[str, float]] = []
+    clock = last = process_time()
 
     def progress(what: str, now: int, total: int) -> None:
+        nonlocal last
         if now == total:
             rows[what] += total
-        done.update(what=what, rows=now)
+            parts.append((what, round(process_time() - last, 1)))
+            last = process_time()
 
-    clock = perf_counter()
     model = SphericalMixture(K, random_state=0).fit(path, progress=progress)
-    seconds = perf_counter() - clock
+    seconds = process_time() - clock
+    parts.append(("after passes", round(process_time() - last, 1)))
     _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
     apart = np.linalg.norm(truth.vectors[:, None] - model.means_, axis=2).min(axis=1)
     report(
         seconds=seconds,
         rows=dict(rows),
+        parts=parts,
         before=before,
         peak=peak_memory(),
         error=float(apart.max()),
@@ -109,112 +109,55 @@ def fit_file(path: str) -> None:
 
 
 def read_and_multiply(path: str) -> None:
-    """Report the seconds of a pass that only reads, and of one that also multiplies twice."""
-    slopes = np.random.default_rng(0).normal(size=(D + 1, K))
+    """Report processor seconds of reading all rows, and of the two products of an E-step."""
+    slopes = np.random.default_rng(0).normal(size=(K, D))
 
     def touch(block: Any, rows: range) -> dict[str, Any]:
         return {"sum": block["x"][0, 0] * len(rows)}
 
     def multiply(block: Any, rows: range) -> dict[str, Any]:
-        x = np.column_stack([block["x"], np.zeros(len(rows))])
-        return {"sum": (x @ slopes).T @ x}
+        return {"sum": (slopes @ block["x"].T) @ block["x"] / len(rows)}
 
     with open_file(path) as source:
-        n = source.n
-        source.fold(touch, range(n), READ_ROWS)  # values are checked in the first pass
-        clock = perf_counter()
-        source.fold(touch, range(n), READ_ROWS)
-        reading = perf_counter() - clock
-    block = np.random.default_rng(1).normal(size=(READ_ROWS, D))
-    pieces = [range(s, min(s + READ_ROWS, n)) for s in range(0, n, READ_ROWS)]
-    clock = perf_counter()
-    fold_blocks(lambda rows: {"x": block[: len(rows)]}, multiply, pieces)
-    report(reading=reading, products=perf_counter() - clock)
+        pieces = range(source.n)
+        source.fold(touch, pieces, READ_ROWS)  # values are checked in the first pass
+        clock = process_time()
+        source.fold(touch, pieces, READ_ROWS)
+        reading = process_time() - clock
+        clock = process_time()
+        source.fold(multiply, pieces, READ_ROWS)
+        report(reading=reading, products=process_time() - clock - reading)
 
 
 def file_table(arguments: argparse.Namespace) -> None:
-    """Print memory and time of a fit of a large file."""
+    """Print memory and processor time of a fit of a large file."""
     n = int(arguments.gigabytes * 1e9 / (8 * D))
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = Path(folder) / "rows.npy"
         write_mixture(path, n)
         size = path.stat().st_size / 1e9
-        ground = child(["--read", str(path)])
-        found = child(["--fit", str(path)])
-        again = child(["--read", str(path)])
-    reading = (ground["reading"] + again["reading"]) / 2
-    products = (ground["products"] + again["products"]) / 2
+        ground, fits = [child(["--read", str(path)])], []
+        for _ in range(arguments.repeats):
+            fits.append(child(["--fit", str(path)]))
+            ground.append(child(["--read", str(path)]))
+    reading, products = (float(np.mean([g[name] for g in ground])) for name in GROUND)
+    found = fits[0]
+    seconds = float(np.mean([fit["seconds"] for fit in fits]))
     passes = sum(found["rows"].values()) / n
     steps = sum(v for what, v in found["rows"].items() if what == "EM") / n
     floor = passes * reading + steps * products
     print(f"{size:.1f} GB, {n:,} rows, k = {K}, d = {D}; {os.cpu_count()} cores")
     print(f"passes over all rows: { {w: round(v / n, 1) for w, v in found['rows'].items()} }")
+    print(f"processor time of each part of the fit: {found['parts']}")
     print("| | value |\n|---|---|")
     print(f"| reading the file once | {reading:.1f} s |")
     print(f"| the two products of an E-step on all rows | {products:.1f} s |")
     print(f"| reading {passes:.0f} times, products of {steps:.0f} E-steps | {floor:.1f} s |")
-    print(f"| the fit | {found['seconds']:.1f} s, {found['seconds'] / floor:.2f} times |")
+    print(f"| the fit | {seconds:.1f} s, {seconds / floor:.2f} times |")
     print(
         f"| peak resident memory | {found['peak']:.0f} MB ({found['before']:.0f} at the start) |"
     )
     print(f"| largest error of a mean | {found['error']:.4f} |")
-
-
-def digest(model: Any) -> str:
-    """Return a digest of all fitted arrays."""
-    bits = hashlib.sha256()
-    for name in sorted(vars(model)):
-        value = vars(model)[name]
-        if name.endswith("_") and isinstance(value, np.ndarray | float | int):
-            bits.update(name.encode() + np.asarray(value).tobytes())
-    return bits.hexdigest()
-
-
-def fit_checkpointed(model: str, path: str, checkpoint: str) -> None:
-    """Fit with a checkpoint and report the digest."""
-    if model == "SphericalMixture":
-        fitted: Any = SphericalMixture(K, random_state=0).fit(path, checkpoint=checkpoint or None)
-    else:
-        fitted = RegressionMixture(6, random_state=0)
-        fitted.fit(path, y=10, checkpoint=checkpoint or None)
-    report(digest=digest(fitted))
-
-
-def kill_table(arguments: argparse.Namespace) -> None:
-    """Kill fits at random times and compare the results."""
-    rng = np.random.default_rng(arguments.seed)
-    print("| estimator | kills | times, s | bitwise equal |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        rows, lines = Path(folder) / "rows.npy", Path(folder) / "lines.npy"
-        write_mixture(rows, arguments.rows)
-        X, y, _ = make_regression_mixture(arguments.rows, 6, 10, noise=0.3, random_state=0)
-        np.save(lines, np.column_stack([X, y]))
-        for model, path in (("SphericalMixture", rows), ("RegressionMixture", lines)):
-            clock = perf_counter()
-            expected = child(["--checkpointed", model, str(path), ""])["digest"]
-            whole = perf_counter() - clock
-            moments, equal = [], 0
-            for i in range(arguments.kills):
-                checkpoint = str(Path(folder) / f"{model}{i}")
-                command = [
-                    sys.executable,
-                    __file__,
-                    "--checkpointed",
-                    model,
-                    str(path),
-                    checkpoint,
-                ]
-                moments.append(float(rng.uniform(0, whole)))
-                running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-                sleep(moments[-1])
-                running.send_signal(signal.SIGKILL)
-                running.wait()
-                found = child(["--checkpointed", model, str(path), checkpoint])["digest"]
-                equal += found == expected
-            spread = f"{min(moments):.1f}–{max(moments):.1f} of {whole:.1f}"
-            print(
-                f"| {model} | {len(moments)} | {spread} | {equal} of {len(moments)} |", flush=True
-            )
 
 
 def chunk(rows: int, seed: int) -> Floats:
@@ -226,7 +169,7 @@ def chunk(rows: int, seed: int) -> Floats:
 
 
 def dask_table(arguments: argparse.Namespace) -> None:
-    """Print results and seconds of fits on one worker and on two, and with one killed."""
+    """Print results and seconds of fits on one worker and on two."""
     import dask.array as da  # noqa: PLC0415 (an extra)
     from dask.delayed import delayed  # noqa: PLC0415
     from distributed import Client, LocalCluster, wait  # noqa: PLC0415
@@ -238,62 +181,44 @@ def dask_table(arguments: argparse.Namespace) -> None:
     print(f"{16 * size:,} rows, k = {K}, d = {D}")
     print("| single-threaded workers | seconds | largest difference of a mean from NumPy |")
     print("|---|---|---|")
-    for n_workers, killed in ((1, False), (2, False), (2, True)):
+    for n_workers in (1, 2):
         with (
             LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, dashboard_address=None
             ) as cluster,
-            Client(cluster) as client,
+            Client(cluster),
         ):
             made = [da.from_delayed(delayed(chunk)(size, i), (size, D), float) for i in range(16)]
             X = da.concatenate(made).persist()
             wait(X)
             SphericalMixture(2, random_state=0).fit(X[: size // 10])  # workers import
-            killer = threading.Timer(arguments.kill_after, kill_a_worker, [client])
-            if killed:
-                killer.start()
             clock = perf_counter()
             model = SphericalMixture(K, random_state=0).fit(X)
             seconds = perf_counter() - clock
-            killer.cancel()
         apart = np.abs(model.means_ - here.means_).max()
-        name = (
-            f"{n_workers}, one killed after {arguments.kill_after:.0f} s" if killed else n_workers
-        )
-        print(f"| {name} | {seconds:.1f} | {apart:.1e} |", flush=True)
-
-
-def kill_a_worker(client: Any) -> None:
-    """End the process of one worker."""
-    pid = next(iter(client.run(os.getpid).values()))
-    os.kill(pid, signal.SIGKILL)
+        print(f"| {n_workers} | {seconds:.1f} | {apart:.1e} |", flush=True)
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", nargs="?", choices=["file", "dask", "kill"])
+    parser.add_argument("table", nargs="?", choices=["file", "dask"])
     parser.add_argument("--gigabytes", type=float, default=10.0)
+    parser.add_argument("--repeats", type=int, default=1, help="fits of the file")
     parser.add_argument("--folder", help="for files; the system's by default")
-    parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kill-after", type=float, default=4.0)
     parser.add_argument("--fit", help=argparse.SUPPRESS)
     parser.add_argument("--read", help=argparse.SUPPRESS)
-    parser.add_argument("--checkpointed", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.fit:
         fit_file(arguments.fit)
     elif arguments.read:
         read_and_multiply(arguments.read)
-    elif arguments.checkpointed:
-        fit_checkpointed(*arguments.checkpointed)
     elif arguments.table is None:
-        parser.error("give file, dask or kill")
+        parser.error("give file or dask")
     else:
         print(f"Python {platform.python_version()}, NumPy {np.__version__}")
-        {"file": file_table, "dask": dask_table, "kill": kill_table}[arguments.table](arguments)
+        {"file": file_table, "dask": dask_table}[arguments.table](arguments)
 
 
 if __name__ == "__main__":

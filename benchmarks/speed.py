@@ -2,7 +2,7 @@
 
 Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [--sizes 25x10 ...]
      python benchmarks/speed.py growth   [--seeds 1] [--sizes d]
-     python benchmarks/speed.py large    [--seeds 1]
+     python benchmarks/speed.py large    [--seeds 1] [--jobs 4] [--limit 480] [--methods ours EM]
      python benchmarks/speed.py full     [--seeds 3]
      python benchmarks/speed.py readme   [--seeds 10]
      python benchmarks/speed.py codebooks [--sizes digits]
@@ -10,7 +10,9 @@ Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [
 
 mixtures: SphericalMixture, GaussianMixture (spherical) and KMeans of scikit-learn with one start,
 all on the same rows in one process. growth: the same for sizes that grow in k, in d and in N, with
-the exponents of the times. large: 1,000 components. full: GaussianMixture with full covariances.
+the exponents of the times. large: 1,000 components, each method in a process of its own, which
+ends after some seconds of processor time (``--limit``); the table says what a fit was at then.
+full: GaussianMixture with full covariances.
 readme: the data of the README, with 24,000 and with 60,000 rows.
 codebooks: 200 components for the digits and for patches of the images of scikit-learn. startup:
 processor time of the import of an estimator and of each command, beside that of sklearn.mixture.
@@ -33,8 +35,10 @@ import argparse
 import os
 import platform
 import resource
+import signal
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -141,12 +145,16 @@ HEADS = {"ours": "ours", "EM": "one EM start", "KMeans": "KMeans"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """One fit: seconds, means found, mean log-likelihood per row, and the largest memory in GB."""
+    """One fit: seconds, means found, mean log-likelihood per row, and the largest memory in GB.
+
+    Seconds are infinite where the time was over before; ``at`` says what the fit was at.
+    """
 
     seconds: float
     found: int = 0
     level: float = np.nan
     peak: float = np.nan
+    at: str = ""
 
 
 def n_found(found: Floats, size: Size, means: Floats) -> int:
@@ -180,12 +188,43 @@ def methods(size: Size, seed: int, means: Floats | None = None) -> dict[str, Any
     return found if means is None else found | {"truth": ours(means_init=means)}
 
 
-def timed_fit(model: Any, X: Floats) -> Outcome:
-    """Fit a model; the peak is that of the whole process with its rows and libraries."""
+class OutOfTimeError(Exception):
+    """Ends a fit that has had its processor time."""
+
+
+def end_fit(*_: Any) -> None:
+    """Handle the signal of a timer."""
+    raise OutOfTimeError
+
+
+def timed_fit(model: Any, X: Floats, limit: float = 0.0) -> Outcome:
+    """Fit a model; the peak is that of the whole process with its rows and libraries.
+
+    Parameters
+    ----------
+    limit : float
+        Seconds of processor time after which the fit ends; 0 for none.
+    """
+    passes: Counter[str] = Counter()
+
+    def count(what: str, done: int, total: int) -> None:
+        passes[what] += done == total
+
+    ours = type(model).__module__.startswith("implicitmoments")
     forget_peak()
+    signal.signal(signal.SIGPROF, end_fit)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     clock = process_time()
-    model.fit(X)
-    return Outcome(process_time() - clock, peak=peak_memory())
+    try:
+        model.fit(X, **({"progress": count} if ours else {}))
+        seconds, at = process_time() - clock, ""
+    except OutOfTimeError:
+        # the search has a sample, which is held: EM is the first pass of that name
+        stage = f"EM, after {passes['EM']} passes" if passes["EM"] else "the search"
+        seconds, at = np.inf, f"over {limit:.0f} s" + (f", in {stage}" if ours else "")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+    return Outcome(seconds, peak=peak_memory(), at=at)
 
 
 def forget_peak() -> None:
@@ -205,15 +244,20 @@ def peak_memory() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e6
 
 
-def run_one(job: tuple[Size, int, tuple[str, ...]]) -> dict[str, Outcome]:
-    """Return the outcome of each method on one data set."""
+Job: TypeAlias = tuple[Size, int, tuple[str, ...], float]
+
+
+def run_one(job: Job) -> dict[str, Outcome]:
+    """Return the outcome of each method on one data set, each within a limit of seconds."""
     warnings.simplefilter("ignore")
-    size, seed, which = job
+    size, seed, which, limit = job
     X, means = size.draw(seed)
     outcomes = {}
     for name, model in methods(size, seed, means).items():
         if name in which:
-            outcome = timed_fit(model, X)
+            outcomes[name] = outcome = timed_fit(model, X, limit)
+            if outcome.at:
+                continue
             centres = model.cluster_centers_ if name == "KMeans" else model.means_
             level = np.nan if name == "KMeans" else float(model.score(X))
             outcomes[name] = replace(outcome, found=n_found(centres, size, means), level=level)
@@ -234,25 +278,29 @@ def measure(sizes: list[Size], options: argparse.Namespace) -> dict[Size, dict[s
     """Print a row for each size when it is known; return the median seconds of each method."""
     seeds = range(options.first, options.first + options.seeds)
     which = tuple(options.methods)
-    jobs = [(size, seed, which) for size in sizes for seed in seeds]
+    groups = [(name,) for name in which] if options.limit else [which]
+    cases = [(size, seed) for size in sizes for seed in seeds]
+    jobs: list[Job] = [(*case, group, options.limit) for case in cases for group in groups]
     # several at once: the longest first; one at a time: the shortest
     jobs.sort(key=lambda job: job[0].k * job[0].d * job[0].n, reverse=options.jobs > 1)
     columns = [name for name in (*TIMED[:1], *PARTS, *TIMED[1:]) if name in which]
     heads = ["k", "d", "rows", *(HEADS.get(name, name) for name in columns)]
     heads += ["ratio to EM (least, most)", "peak, GB"]
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
-    done: dict[Size, list[dict[str, Outcome]]] = {size: [] for size in sizes}
+    done: dict[tuple[Size, int], dict[str, Outcome]] = {case: {} for case in cases}
     context = get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=1) as pool:
-        futures = {pool.submit(run_one, job): job[0] for job in jobs}
+        futures = {pool.submit(run_one, job): job[:2] for job in jobs}
         for future in as_completed(futures):
-            size = futures[future]
-            done[size].append(future.result())
-            if len(done[size]) == len(seeds):
-                print(row_of(size, done[size], columns), flush=True)
+            size, seed = futures[future]
+            done[size, seed] |= future.result()
+            of_size = [done[size, each] for each in seeds]
+            if all(len(each) == len(which) for each in of_size):
+                print(row_of(size, of_size, columns), flush=True)
+    by_size = {size: [done[size, seed] for seed in seeds] for size in sizes}
     return {
         size: {name: seconds_of(each, name) for name in (*columns, "spectrum") if name in each[0]}
-        for size, each in done.items()
+        for size, each in by_size.items()
     }
 
 
@@ -265,12 +313,20 @@ def row_of(size: Size, done: list[dict[str, Outcome]], columns: Iterable[str]) -
     """Return one row of the table."""
     cells = [f"{size.k}", f"{size.d}", f"{size.n:,}"]
     for name in columns:
+        over = [each[name].at for each in done if each[name].at]
+        if over:
+            cells.append(over[0])
+            continue
         found = sum(each[name].found == size.k for each in done)
         cell = f"{seconds_of(done, name):.2f} s, {found} of {len(done)}"
+        if found < len(done):  # the fewest
+            cell += f" ({min(each[name].found for each in done)} means)"
         apart = [each[name].level - each["truth"].level for each in done if "truth" in each]
         cells.append(f"{cell}, {np.median(apart):+.4f}" if np.isfinite(apart).any() else cell)
-    ratios = [each["ours"].seconds / each["EM"].seconds for each in done if "EM" in each]
-    peak = max(each["ours"].peak for each in done)
+    both = [each for each in done if "ours" in each and "EM" in each]
+    ratios = [each["ours"].seconds / each["EM"].seconds for each in both]
+    ratios = [ratio for ratio in ratios if 0 < ratio < np.inf]
+    peak = max((each["ours"].peak for each in done if "ours" in each), default=np.nan)
     ratio = f"{np.median(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})" if ratios else ""
     return f"| {' | '.join([*cells, ratio, f'{peak:.2f}'])} |"
 
@@ -361,6 +417,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=7_000)
     parser.add_argument("--jobs", type=int, default=1, help="data sets at a time")
+    limit = "seconds of processor time of a fit, each in a process of its own; 480 for large"
+    parser.add_argument("--limit", type=float, default=None, help=limit)
     names = "only these: 25x10, in growth N, d or k, in codebooks digits or patches"
     parser.add_argument("--sizes", nargs="*", default=[], help=names)
     every = [*TIMED, *PARTS, "truth"]
@@ -368,6 +426,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.methods is None:  # parts alone cost more than the fits of a growth table
         options.methods = list(TIMED) if options.kind == "growth" else every
+    if options.limit is None:
+        options.limit = 480.0 if options.kind == "large" else 0.0
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     print(f"{machine}, one thread per fit, {options.jobs} at once\n")
     if options.kind == "growth":

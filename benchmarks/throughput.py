@@ -1,6 +1,7 @@
 """Floating-point rate of an accumulation pass, compared with a matrix product.
 
 Run: python benchmarks/throughput.py
+     OMP_NUM_THREADS=1 python benchmarks/throughput.py --sizes 30 --processor   on a shared machine
 
 Passes of the closed form at k = p on rows of a Gaussian, with weights of one and of both signs.
 A symmetric rank-N update of side s counts N·s² operations, half of a general product. The
@@ -13,7 +14,8 @@ import argparse
 import statistics
 import tracemalloc
 from collections.abc import Callable
-from time import perf_counter
+from functools import partial
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -62,22 +64,24 @@ def operations(chain: SymmetricChain, window: Window, n: int) -> float:
     return n * (total + sum(side**2 for side in sides))
 
 
-def seconds(run: Callable[[], Any], repeats: int = 5) -> float:
+def seconds(
+    run: Callable[[], Any], repeats: int = 5, clock: Callable[[], float] = perf_counter
+) -> float:
     """Return the median time of several runs."""
     taken = []
     for _ in range(repeats):
-        clock = perf_counter()
+        start = clock()
         run()
-        taken.append(perf_counter() - clock)
+        taken.append(clock() - start)
     return statistics.median(taken)
 
 
-def gemm_rate(side: int) -> float:
+def gemm_rate(side: int, clock: Callable[[], float]) -> float:
     """Return operations per second of (side × rows) @ (rows × side) of 4,096 rows."""
     A = np.random.default_rng(0).normal(size=(4_096, side))
     B = A + 0.0
     times = 10
-    taken = seconds(lambda: [A.T @ B for _ in range(times)])
+    taken = seconds(lambda: [A.T @ B for _ in range(times)], clock=clock)
     return 2 * times * len(A) * side**2 / taken
 
 
@@ -85,29 +89,35 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
-    n = parser.parse_args().rows
+    parser.add_argument("--sizes", type=int, nargs="+", help="only the first table, at these k")
+    parser.add_argument("--processor", action="store_true", help="count processor time")
+    options = parser.parse_args()
+    n, clock = options.rows, process_time if options.processor else perf_counter
     print(
         "| pass | k = p | weights | side | GFLOP/s | product GFLOP/s | ratio |\n"
         + "|---" * 7
         + "|"
     )
-    for size in (20, 30, 50):
+    for size in options.sizes or (20, 30, 50):
         for order in (1, 2):
             chain = chain_of_order(order, size, size)
             window = open_window(chain, size)
             for signed in (False, True):
                 problem = (Signed if signed else HermiteProblem)(rows_of_a_gaussian(size))
                 view = all_rows(problem, n)
-                product = gemm_rate(window.dim)
-                taken = seconds(lambda v=view, c=chain, w=window: even_mean(v, c, w), 3)  # type: ignore[misc]
+                product = gemm_rate(window.dim, clock)
+                run = partial(even_mean, view, chain, window)
+                taken = seconds(run, 3, clock)
                 rate = operations(chain, window, n) / taken
-                product = (product + gemm_rate(window.dim)) / 2
+                product = (product + gemm_rate(window.dim, clock)) / 2
                 print(
                     f"| order {2 * order + 2} | {size} | {'signed' if signed else 'ones'} "
                     f"| {window.dim} | {rate / 1e9:.1f} | {product / 1e9:.1f} "
                     f"| {rate / product:.2f} |",
                     flush=True,
                 )
+    if options.sizes:
+        return
     print("\n| rows | seconds | peak MB |\n|---|---|---|")
     chain = chain_of_order(1, 30, 30)
     window = open_window(chain, 30)

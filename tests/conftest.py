@@ -1,6 +1,8 @@
 """Fixtures shared by all tests."""
 
+import random
 import warnings
+from itertools import groupby
 from typing import NamedTuple
 
 import array_api_strict
@@ -12,6 +14,28 @@ import implicitmoments as im
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("default")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--order", type=int, metavar="SEED", help="run tests in this random order")
+
+
+def pytest_report_header(config):
+    seed = config.getoption("order")
+    return None if seed is None else f"order: random, repeat it with --order {seed}"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Shuffle files, and the tests of each: those that share a fixture stay together."""
+    seed = config.getoption("order")
+    if seed is None:
+        return
+    order = random.Random(seed)
+    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+    order.shuffle(files)
+    for tests in files:
+        order.shuffle(tests)
+    items[:] = [test for tests in files for test in tests]
 
 
 @pytest.fixture(params=["numpy", "array_api_strict"])

@@ -167,9 +167,21 @@ class FittedEstimator(Description):
             if "stopped_at_max_components" in self._codes():
                 return []
             return [Fact(False, Note("bic_at_limit", values))]
+        if others[other] < 0:
+            return [self._lower_bic(values)]
         if others[other] < SMALL_BIC:
             return [Fact(False, Note("bic_close", values))]
         return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
+
+    def _lower_bic(self, values: dict[str, Any]) -> Fact:
+        """Return what a lower BIC of another number means: chance, or a better number."""
+        errors = self.stats_.get("bic_noise_by_n_components", {})
+        values = values | {"difference": -values["difference"]}
+        # errors are those of differences from the least
+        noise = 2 * errors.get(values["k"], 0.0)
+        if values["k"] < values["other"] and values["difference"] <= noise:
+            return Fact(True, Note("bic_within_noise", values | {"noise": noise}))
+        return Fact(False, Note("bic_lower_elsewhere", values))
 
     def _codes(self) -> set[str]:
         """Return the codes of the notes of the fit."""

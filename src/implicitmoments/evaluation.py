@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, namespace_of
+from implicitmoments.arrays import Array, check_not_large, namespace_of, refuse_large
 from implicitmoments.notes import Note, warn_of
 from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
-from implicitmoments.rows.dask_columns import dask_module
+from implicitmoments.rows.dask_columns import choose_columns, join_column, rows_of_frame
 from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
-from implicitmoments.rows.mapped_rows import Rule
 from implicitmoments.rows.outliers import few_enough
+from implicitmoments.rows.row_selection import Rule
 from implicitmoments.search import bic
 
 SUMS = ("total", "weight", "zero")  # of results, of weights, and of rows for which it is −∞
@@ -64,7 +64,8 @@ class RowFunction:
         if is_dask(X):
             return self._evaluate_lazily(model, X, y)
         with open_rows(model, X, y, labelled=self.labelled, reset=False) as (rows, _):
-            parts = [self._apply(block) for block in rows.blocks(self.width, whole=True)]
+            blocks = rows.blocks(self.width, whole=True)
+            parts = [self._answers(*self._columns(block)) for block in blocks]
         return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
     def total(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> Total:
@@ -79,16 +80,23 @@ class RowFunction:
             sums = rows.fold(measure, width=self.width, what="score")
         n, n_out = int(sums["n"]), int(sums["out"])
         total, weight, zero = (float(sums[name]) for name in SUMS)
-        if n_out and few_enough(n_out, n):
-            return Total(total, weight, n, n_out, int(zero))
-        far = [float(sums[f"far {name}"]) for name in SUMS]
-        return Total(total + far[0], weight + far[1], n, 0, int(zero + far[2]))
+        if not (n_out and few_enough(n_out, n)):
+            far = [float(sums[f"far {name}"]) for name in SUMS]
+            total, weight, zero, n_out = total + far[0], weight + far[1], zero + far[2], 0
+        refuse_large("X", found=math.isnan(total))
+        return Total(total, weight, n, n_out, int(zero))
 
-    def _apply(self, block: Block) -> Array:
-        return self.function(*(block[name] for name in ("x", "y")[: 1 + self.labelled]))
+    def _columns(self, block: Block) -> list[Array]:
+        return [block[name] for name in ("x", "y")[: 1 + self.labelled]]
+
+    def _answers(self, *columns: Array) -> Array:
+        """Return the results of rows, unless their squares overflow."""
+        for name, column in zip(("X", "y"), columns, strict=False):
+            check_not_large(name, column)
+        return self.function(*columns)
 
     def _sum(self, rule: Rule | None, block: Block) -> Sums:
-        found, counts = self._apply(block), weights_of(block)
+        found, counts = self.function(*self._columns(block)), weights_of(block)
         xp, kept = namespace_of(found), None if rule is None else rule(block)
         sums: Sums = {"n": int(found.shape[0])}
         columns = {"total": found * counts, "weight": counts}
@@ -103,12 +111,17 @@ class RowFunction:
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:
         """Map the function over chunks; labels are passed as an additional column."""
-        width, names = model.n_features_in_, getattr(model, "feature_names_in_", None)
-        if names is not None and hasattr(X, "columns"):
-            X = X[[*names, y] if self.labelled and isinstance(y, str) else list(names)]
-        function, labelled = self.function, self.labelled and y is not None
+        width = model.n_features_in_
+        function: Callable[..., Array] = self._answers
+        labelled = self.labelled and y is not None
+        if hasattr(X, "columns"):
+            beside = [y] if labelled and isinstance(y, str) else []
+            own = getattr(model, "feature_names_in_", None)
+            own = choose_columns(X, None if own is None else list(own), beside)
+            X, y = rows_of_frame(X, own, beside), None if beside else y
         if labelled:
-            X, function, width = _beside(X, y), self._apply_joined, width + 1
+            X = X if y is None else join_column(X, y, "y")
+            function, width = self._apply_joined, width + 1
         check_n_features(model, int(X.shape[1]) - labelled)
         example = np.asarray(function(np.zeros((1, width))))
         columns = None if example.ndim == 1 else example.shape[1]
@@ -116,15 +129,7 @@ class RowFunction:
         return lazy
 
     def _apply_joined(self, rows: Array) -> Array:
-        return self.function(rows[:, :-1], rows[:, -1])
-
-
-def _beside(X: Any, y: Any) -> Any:
-    """Return points of a Dask array or data frame with their labels as the last column."""
-    if hasattr(X, "columns"):
-        names = [name for name in X.columns if name is not y]
-        X, y = X[names].to_dask_array(), X[y].to_dask_array() if isinstance(y, str) else y
-    return dask_module("array").concatenate([X, y[:, None]], axis=1)
+        return self._answers(rows[:, :-1], rows[:, -1])
 
 
 class Predictions:

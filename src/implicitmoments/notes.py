@@ -30,6 +30,7 @@ __all__ = [
     "Note",
     "Notes",
     "format_value",
+    "printable",
     "render",
     "warn_of",
 ]
@@ -47,7 +48,7 @@ FIT: frozenset[str] = frozenset(
         *("rows_limit_lines", "choice_uncertain", "heavy_tails", "noise_differs"),
         *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
         *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
-        "columns_differ_in_spread",
+        *("columns_differ_in_spread", "components_identical"),
         *("biases_likely", "negative_component", "neuron_missing"),
         *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
         "variance_at_floor",
@@ -70,7 +71,8 @@ QUIET: frozenset[str] = frozenset(
         # of the command line, which prints them
         *("few_rows_per_component_asked", "column_counts_rows", "column_of_answers"),
         *("columns_by_position", "incomplete_rows_dropped", "no_browser", "scale_columns"),
-        *("columns_were_scaled", "found_is_scaled"),
+        *("columns_were_scaled", "found_is_scaled", "number_chosen"),
+        *("number_chosen_within_noise", "rows_described_worse", "model_better", "models_equal"),
     }
 )
 
@@ -104,8 +106,25 @@ def format_value(value: Any, format_spec: str) -> str:
     return _Formatter().format_field(value, format_spec)
 
 
+def printable(text: str) -> str:
+    r"""Return a text whose control characters are written as escapes, except ends of lines.
+
+    Names of columns and texts of files may hold sequences that a terminal obeys.
+
+    Examples
+    --------
+    >>> printable(chr(27) + "[2J")  # clears a screen
+    '\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def render(template: str, values: Mapping[str, Any], words: Words = str) -> str:
-    """Fill in a template.
+    """Fill in a template; control characters of values are written as escapes.
 
     Parameters
     ----------
@@ -127,7 +146,7 @@ def render(template: str, values: Mapping[str, Any], words: Words = str) -> str:
     >>> render("components {which}", {"which": list(range(10))})
     'components 0, 1, 2, 3, 4, 5, … (10 in all)'
     """
-    parts = [_Formatter().vformat(part, (), values) for part in template.split("`")]
+    parts = [printable(_Formatter().vformat(part, (), values)) for part in template.split("`")]
     return "".join(words(part) if i % 2 else part for i, part in enumerate(parts))
 
 

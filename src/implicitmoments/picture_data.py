@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats
+from implicitmoments.description import FileUnits
 from implicitmoments.notes import CodedError
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -31,6 +32,19 @@ class RowSample(NamedTuple):
     total: int  # rows they were sampled from
     names: Any = None  # of the columns, or None
     target: str = "y"  # name of the labels
+    units: FileUnits = FileUnits()  # of the columns
+    numbers: Integers | None = None  # (n,), of the rows among all, from 0
+
+    @property
+    def shown(self) -> Floats:
+        """The rows in the units of the file, (n, d)."""
+        return self.units.points(self.x)
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns, or x0, x1, … where they have none."""
+        names = [f"x{j}" for j in range(self.x.shape[1])] if self.names is None else self.names
+        return [str(name) for name in names]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +58,10 @@ class Means:
     covariances: Floats | None = None  # (k, d, d), where components are not spherical
     freedom: float = math.inf  # degrees of freedom, of which all of these are the scales
 
+    def taken(self, rows: Integers) -> Means:
+        """Return the same with some of the rows."""
+        return replace(self, labels=self.labels[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class LinePicture:
@@ -55,6 +73,10 @@ class LinePicture:
     noise: Floats  # (k,)
     labels: Integers  # (n,)
     freedom: float = math.inf  # degrees of freedom, of which the noise is the scale
+
+    def taken(self, rows: Integers) -> LinePicture:
+        """Return the same with some of the rows."""
+        return replace(self, labels=self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +116,14 @@ class Distribution:
     rows: Floats  # (n,)
     drawn: Floats | None = None  # the same number for rows drawn from the model
     law: Callable[[Floats], Floats] | None = None  # its density, where it is known
+    logs: bool = False  # whether the number is a log density of columns, which depends on units
+
+    def shifted(self, by: float) -> Distribution:
+        """Return the same with log densities that are lower by a number; others as they are."""
+        if not self.logs or by == 0.0:
+            return self
+        drawn = None if self.drawn is None else self.drawn - by
+        return replace(self, rows=self.rows - by, drawn=drawn)
 
 
 ComponentView: TypeAlias = Means | LinePicture | Directions | Densities

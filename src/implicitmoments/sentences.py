@@ -191,6 +191,9 @@ NOTES: dict[str, str] = {
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
     "log-likelihood by {loss:.1f}, which chance explains; BIC charges {penalty:.1f} for a "
     "component; use `n_components={fewer}` or `n_components='auto'`",
+    "components_identical": "components {which} have the same mean and covariance, so the model "
+    "has {fewer:count component} in fact; many rows may be equal, or the components were not "
+    "told apart: check the data, or use `n_components={fewer}`",
     "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
     "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
     "`n_components='auto'`",
@@ -201,11 +204,12 @@ NOTES: dict[str, str] = {
     "started from ({start}) are confirmed by their likelihood alone; in doubt compare "
     "`lower_bound_` for a few values of `random_state`",
     "variance_at_floor": "components {which} have the least variance that the fit allows along "
-    "some direction, a millionth of that of the columns unless `reg_covar` says otherwise: they "
-    "may be narrower; fit their rows alone, or decrease `reg_covar` of `GaussianMixture`",
+    "some direction, by the precision of the rows, by values that repeat or by `reg_covar` of "
+    "`GaussianMixture`: their rows hardly vary there, and the likelihood depends on that bound; "
+    "look for values that stand for missing ones, or for a column that depends on others",
     "columns_left_out": "columns without variation were left out of the fit: {columns}",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
-    "singular but for `reg_covar`; leave one of them out",
+    "singular but for a least variance; leave one of them out",
     "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
     "where columns are independent within a component; leave one of them out",
     "covariance_undetermined": "{n:count row} for {parameters} parameters of one component do not "
@@ -244,6 +248,16 @@ NOTES: dict[str, str] = {
     "looks like a row number; leave it out with {option}",
     "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
     "with {option}",
+    "number_chosen": "{k:count component} gave the least BIC",
+    "number_chosen_within_noise": "{k:count component} gave the least BIC; the BIC of {fewer} is "
+    "as low within sampling noise",
+    "rows_described_worse": "the mean log density of these rows, {found:.4g}, is below that of "
+    "the rows of the fit, {trained:.4g}, by more than two standard errors ({error:.2g} each); the "
+    "fit follows its own rows too closely, or these rows are distributed otherwise",
+    "model_better": "{model} is better: the {quantity} differs by {gain:.4g}, with a standard "
+    "error of {error:.2g}",
+    "models_equal": "neither model is better: the {quantity} differs by {gain:.4g}, with a "
+    "standard error of {error:.2g}",
     "columns_by_position": "--columns has other names than the model and is matched by position: "
     "{pairs}",
     "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
@@ -263,13 +277,24 @@ FACTS: dict[str, str] = {
     "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
     "increase `max_components`",
     "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
-    "all_checks_passed": "all checks passed",
-    "nothing_checked": "no check applies to this fit; look at the pictures",
-    "points_to_check": "{n:count point} to check:",
-    "samples_agree": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g} "
-    "(threshold {limit:.2g})",
-    "samples_differ": "Kolmogorov–Smirnov distance between data and model samples: {gap:.2g}, "
-    "above the threshold {limit:.2g}; see the picture of the fit",
+    "all_checks_passed": "you can believe it: {n:count check} passed, and nothing speaks against "
+    "it",
+    "only_remarks": "you can believe it; {n:count remark} to know of:",
+    "nothing_checked": "no check applies to this fit: look at the pictures before you rely on it",
+    "points_to_check": "do not rely on it yet. {n:count point} to check:",
+    "next_fit": "next, fit again with what the first point suggests:",
+    "next_use": "next, use it:",
+    "next_use_with_care": "next, look at the pictures below; to use it nevertheless:",
+    "bic_within_noise": "BIC of {other} is {difference:,.3g} lower than that of "
+    "`n_components={k}`, which chance explains (two standard errors: {noise:,.3g}); the smaller "
+    "number is the cautious choice",
+    "bic_lower_elsewhere": "BIC is lower by {difference:,.3g} with {other:count component} than "
+    "with {k}; use `n_components={other}`",
+    "samples_agree": "rows drawn from the model are distributed as the data are "
+    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g})",
+    "samples_differ": "rows drawn from the model are not distributed as the data are "
+    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g}); see the picture of "
+    "the fit",
     "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
     "its proposals",
     "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
@@ -329,6 +354,10 @@ ERRORS: dict[str, str] = {
     "kind_missing": "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",
     "unknown_model": "there is no model {word!r}, expected one of {kinds}{near}",
     "number_required": "{kind} does not choose the number of components; give -k N",
+    "not_a_range": "-k takes a number, auto, a range such as 2-8 or a list such as 2,4,8, got "
+    "{text!r}",
+    "too_many_fits": "-k {text} asks for more than {most} fits; give a shorter range",
+    "no_criterion": "{kind} has no BIC, by which a range of -k is compared; give one number",
     "unknown_parameter": "{kind} has no parameter {name!r}, given by {option}; --set takes "
     "{known}{near}",
     "setting_without_value": "--set takes name=value, got {text!r}",
@@ -355,6 +384,7 @@ ERRORS: dict[str, str] = {
     "column",
     # command line: output
     "output_not_a_file": "{path} is not a plain file; {instead}",
+    "page_not_a_file": "--open opens a file; give -o a name",
     "output_kind": "{path} has the suffix {suffix!r}, expected one of {kinds}",
     "output_is_folder": "{path} is a folder, expected a file to write to",
     "output_not_a_folder": "{path} is a file, expected a folder to write to",
@@ -365,6 +395,11 @@ ERRORS: dict[str, str] = {
     "name",
     # command line: answers
     "no_answer": "a model of kind {kind} gives no {question}; {instead}",
+    "nothing_measured": "a model of kind {kind} answers nothing that rows could be compared with",
+    "models_not_comparable": "{one} and {other} measure different things; compare models of one "
+    "kind, or two densities of the same columns",
+    "rows_read_twice": "two models read the rows, so they cannot come from standard input; give a "
+    "file",
     "numbers_only": "{path} can hold numbers only, so --keep does not apply",
     "output_without_rows": "-o requires --rows; the score is printed",
     "rows_not_dropped": "--rows answers for every row, so --drop-missing does not apply",

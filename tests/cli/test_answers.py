@@ -62,7 +62,7 @@ def test_output_by_the_end_of_its_name(kind, call, data, models, tmp_path):
     expected = np.genfromtxt(io.StringIO(printed), delimiter=",", skip_header=1)
     out = tmp_path / f"out.{kind}"
     result = call("predict", models["mixture"], data / "rows.npy", "--proba", "-o", out)
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.output) == (0, f"wrote {out}, 2,000 rows\n")
     if kind == "npy":
         found = np.load(out)
     elif kind == "json":

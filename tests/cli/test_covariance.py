@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.cli.fit_file import build_model
+from implicitmoments.cli.model_options import build_model
 
 TYPES = ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical")
 MEANS = np.array([[0.0, 0.0], [6.0, 50.0], [-3.0, 70.0]])

@@ -12,7 +12,10 @@ from implicitmoments.description import findings_of
 from implicitmoments.registry import ESTIMATORS
 from implicitmoments.saving.descriptions import load_description
 
-COMMANDS = ["fit", "predict", "score", "sample", "report", "describe", "demo"]
+COMMANDS = [
+    *("fit", "predict", "score", "evaluate", "compare"),
+    *("sample", "report", "describe", "demo"),
+]
 ROOT = Path(__file__).parents[2]
 SHOWN = re.compile(r"implicitmoments ([a-z]+)((?: [^|>#\n`]+)?)")
 

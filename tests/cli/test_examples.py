@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -50,6 +51,8 @@ def prepared(tmp_path_factory):
     for fit in fits:
         arguments = [str(each) for each in ("fit", *fit)]
         assert CliRunner().invoke(app, arguments).exit_code == 0
+    for name, same in (("three", "model"), ("four", "model"), ("others", "lines")):
+        shutil.copy(folder / f"{same}.im", folder / f"{name}.im")
     return folder
 
 
@@ -77,5 +80,18 @@ def test_an_example_runs(example, call, prepared, tmp_path, monkeypatch):
 
 def test_every_command_has_examples():
     commands = {re.search(r"implicitmoments (\w+)", example)[1] for example in EXAMPLES}
-    assert commands == {"fit", "predict", "score", "sample", "report", "describe", "demo"}
+    assert commands == {command.callback.__name__ for command in app.registered_commands}
     assert len(EXAMPLES) > 20
+
+
+def test_commands_of_the_readme_run_as_typed(tmp_path, monkeypatch):
+    root = Path(__file__).parents[2]
+    (tmp_path / "examples").symlink_to(root / "examples")
+    monkeypatch.chdir(tmp_path)
+    section = (root / "README.md").read_text().split("## Fit a CSV file")[1].split("\n## ")[0]
+    typed = re.findall(r"^\$ implicitmoments (.*)$", section, re.M)
+    assert len(typed) == 2
+    for line in typed:
+        result = CliRunner().invoke(app, shlex.split(line.replace(" --open", "")))
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "report.html").exists()

@@ -7,7 +7,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.cli.console import as_typed
-from implicitmoments.cli.fit_file import build_model
+from implicitmoments.cli.model_options import build_model
 from implicitmoments.registry import ESTIMATORS
 
 

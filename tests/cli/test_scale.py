@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -149,12 +150,31 @@ def test_a_scaled_model_is_asked_from_python(scaled, call):
     )
 
 
-def test_a_report_names_columns_as_what_they_are(scaled, call, tmp_path):
-    folder, out = scaled["mixture"], tmp_path / "page.html"
-    result = call("report", folder / "mixture.im", folder / "mixture.csv", "-o", out)
+@pytest.mark.parametrize("word", ["mixture", "regressions"])
+def test_a_report_is_in_the_units_of_the_file(word, scaled, call, tmp_path):
+    folder, out = scaled[word], tmp_path / "page.html"
+    result = call("report", folder / f"{word}.im", folder / f"{word}.csv", "-o", out)
     assert result.exit_code == 0, result.stderr
-    width = im.load(folder / "mixture.im").columns_in_["scale"][1]
-    assert f"width / {width:.4g}" in out.read_text()
+    page, model = out.read_text("utf-8"), im.load(folder / f"{word}.im")
+    names, scale = columns_of(word)[0], model.columns_in_["scale"]
+    assert not [name for name in names if f"{name} / " in page]
+    table = page.split('id="parameters-0"')[1].split("</table>")[0]
+    exact = [float(value) for value in re.findall(r'data-v="([^"]*)"', table)]
+    own = model.means_ * scale if word == "mixture" else model.coef_ / scale
+    shown = np.reshape(exact, (len(own), -1))[:, -len(names) :]
+    np.testing.assert_allclose(shown, own)
+    # rows are those of the file
+    X = np.loadtxt(folder / f"{word}.csv", delimiter=",", skiprows=1)
+    cells = page.split('id="rows"')[1].split("</table>")[0].split("<tr>")[2]
+    values = [float(value) for value in re.findall(r'data-v="([^"]*)"', cells)]
+    row = int(values[0])  # then the next group, and the columns
+    np.testing.assert_allclose(values[2:], X[row - 1])
+    # no name of Python: options of the command line instead
+    text = re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", " ", page, flags=re.S)
+    assert not re.findall(r"\b(?:[a-z]+_)+(?![a-z])|n_components|random_state", text)
+    command = re.search(r'id="next".*?<code>(.*?)</code>', page, flags=re.S)[1]
+    assert command.startswith("implicitmoments ")
+    assert str(folder / f"{word}.csv") in command
 
 
 def test_arrays_weights_and_single_precision(call, data, tmp_path):
@@ -202,3 +222,21 @@ def test_a_scale_that_is_none_is_refused(scale, refused, models, data, tmp_path)
     model.columns_in_ = {"scale": scale}
     im.save(model, tmp_path / "m.im")
     refused("model_scale_damaged", "predict", tmp_path / "m.im", data / "rows.csv")
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_an_account_number_hides_no_groups_in_silence(call, tmp_path, rng, scaled):
+    """With --scale the groups are found; without, the fit says that units differ."""
+    X = rng.normal(size=(300, 3))
+    X[:100, :2] += 12.0
+    X[:, 2] = 2e10 + rng.integers(10**6, size=300)
+    write_exactly(tmp_path / "rows.csv", ["height", "width", "account"], X)
+    fitted = tmp_path / "model.im"
+    how = ["-k", "2", *(["--scale"] if scaled else []), "-o", fitted]
+    assert call("fit", "mixture", tmp_path / "rows.csv", *how).exit_code == 0
+    model = im.load(fitted)
+    if not scaled:
+        assert {"columns_differ_in_spread", "components_not_round"} & set(model.notes_.codes)
+        return
+    labels = call("predict", fitted, tmp_path / "rows.csv").stdout.split()[1:]
+    np.testing.assert_array_equal(np.array(labels, dtype=int) == 1, np.arange(300) < 100)

@@ -211,20 +211,52 @@ def test_rounded_rows_buy_no_components(rng, name, step):
     assert (model.n_components_, model.stats_["outliers"]) == (2, 0)
 
 
+@pytest.mark.parametrize("width", [1.0, 1e-6])
 @pytest.mark.parametrize("name", ["SphericalMixture", "spherical", "GaussianMixture"])
-def test_a_variance_at_its_floor_is_noted(rng, name):
-    X = np.concatenate([rng.normal(0, 1, (200, 1)), rng.normal(1e4, 1e3, (200, 1))])
+def test_a_narrow_component_beside_a_wide_one_keeps_its_deviation(rng, name, width):
+    X = np.concatenate([rng.normal(0, width, (200, 1)), rng.normal(1e4, 1e3, (200, 1))])
     model = FITS[name](2)
     if name == "SphericalMixture":
         model.set_params(covariance_type="spherical")
+    model.fit(X)
+    variances = model.variance_ if name == "SphericalMixture" else model.covariances_
+    assert np.sqrt(np.min(variances)) == pytest.approx(X[:200].std(), rel=1e-3)
+    assert model.notes_.codes == []
+    assert model.score(X) == pytest.approx(model.lower_bound_, abs=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("value", [-999.0, -1e10])
+def test_a_variance_at_its_floor_is_noted(rng, value, unit):
+    """A value that stands for missing ones has no variance, and labels and scores are right."""
+    X = groups(rng, 400)
+    missing = rng.uniform(size=400) < 0.1
+    X[missing, 1] = value
+    X *= unit
     with pytest.warns(im.FitWarning):
-        model.fit(X)
+        model = im.GaussianMixture(3, random_state=0).fit(X)
     (note,) = (note for note in model.notes_ if note.code == "variance_at_floor")
-    assert note.values["which"] == [int(np.argmin(np.abs(model.means_[:, 0])))]
-    if name != "SphericalMixture":
-        model.set_params(reg_covar=1e-9).fit(X)
-        assert model.covariances_.min() == pytest.approx(1.0, rel=0.3)
-        assert "variance_at_floor" not in model.notes_.codes
+    (at,) = note.values["which"]
+    np.testing.assert_array_equal(model.predict(X) == at, missing)
+    step = np.finfo(float).eps * abs(value) * unit
+    assert np.sqrt(model.covariances_[at, 1, 1]) < 4 * step
+    assert model.score(X) == pytest.approx(model.lower_bound_, rel=1e-9)
+    round_ones = im.SphericalMixture(3, random_state=0).fit(X)
+    np.testing.assert_array_equal(round_ones.predict(X) == 2, missing)
+    assert round_ones.score(X) == pytest.approx(round_ones.lower_bound_, abs=1e-8)
+
+
+def test_values_that_repeat_in_some_rows_buy_few_components():
+    """A column that is 0 in some rows has one component more; equal values of three, none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_000, 2))
+    X[:300, 1] = 0.0
+    model = im.GaussianMixture("auto", covariance_type="diag", random_state=0).fit(X)
+    assert model.n_components_ == 2
+    X[:, 1] = rng.normal(size=1_000)
+    X[:500, 1] = np.repeat(X[500:750, 1], 2)
+    model = im.GaussianMixture("auto", covariance_type="diag", random_state=0).fit(X)
+    assert model.n_components_ == 1
 
 
 def test_a_wild_cell_of_a_constant_column_is_an_outlier(rng):

@@ -1,6 +1,7 @@
 """Every estimator fits the same model, wherever its rows are."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
 
@@ -15,7 +16,7 @@ import pytest
 from joblib import Parallel, delayed
 from pyarrow import csv, feather
 from sklearn.base import clone
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 import implicitmoments as im
 from implicitmoments.testing import refuses
@@ -214,11 +215,26 @@ def threads_in_a_fit(seed):
     return before, max(most), threadpool_info()
 
 
+@pytest.fixture
+def _two_blas_threads():
+    """Give BLAS two threads, by a thread that ends: threadpoolctl may ignore others until then."""
+    limits = ThreadpoolController().limit
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(limits, limits=2, user_api="blas").result()
+    yield
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(before.restore_original_limits).result()
+
+
+@pytest.mark.usefixtures("_two_blas_threads")
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_fits_in_parallel_leave_the_threads_as_they_were(backend):
-    found = Parallel(n_jobs=2, backend=backend)(delayed(threads_in_a_fit)(s) for s in range(2))
+    here = threadpool_info()
+    assert max(library["num_threads"] for library in here) > 1
+    fits = (delayed(threads_in_a_fit)(seed) for seed in range(4))
+    found = Parallel(n_jobs=2, backend=backend)(fits)
+    assert json.dumps(threadpool_info()) == json.dumps(here)
     for before, most, after in found:
-        allowed = max(library["num_threads"] for library in before)
-        assert most <= allowed
-        if backend == "loky":  # threads of one process share the limits
+        assert most <= max(library["num_threads"] for library in before)
+        if backend == "loky":  # threads of one process share the limits, while fits overlap
             assert json.dumps(before) == json.dumps(after)

@@ -6,6 +6,7 @@ from scipy.special import logsumexp
 
 from implicitmoments.arrays import cross_sums, lift_rows, linear_rows, softmax_rows
 from implicitmoments.arrays.kernels import _stacked_sums
+from implicitmoments.arrays.responsibilities import linear_responsibilities
 
 
 @pytest.fixture(params=["numpy", "array_api_strict", "torch"])
@@ -48,3 +49,23 @@ def test_sums_over_rows_do_not_depend_on_stacks(arrays):
         found = _stacked_sums(own, own[:, :2], size)
         assert found.dtype == library.float64
         np.testing.assert_allclose(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("spread", [1.0, 100.0, 3_000.0])
+def test_responsibilities_of_linear_log_densities(library, dtype, spread):
+    """One shift serves all rows, or each row its own where exponentials would leave the range."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 4))
+    x[150] *= 50.0  # beyond the rows that are looked at first
+    slopes, offsets = spread * rng.normal(size=(4, 3)), 1e3 + rng.normal(size=3)
+    x, slopes, offsets = (a.astype(dtype).astype(float) for a in (x, slopes, offsets))
+    own = library.asarray(x.astype(dtype))
+    shares, logs = linear_responsibilities(own, slopes, offsets)
+    assert shares.dtype == own.dtype
+    joint = x @ slopes + offsets
+    totals, error = logsumexp(joint, axis=1), 30 * np.finfo(dtype).eps * np.abs(joint).max()
+    np.testing.assert_allclose(np.asarray(logs), totals, atol=error)
+    expected = np.exp(joint - totals[:, None])
+    np.testing.assert_allclose(np.asarray(shares), expected, atol=min(error, 0.5))
+    np.testing.assert_allclose(np.asarray(shares).sum(axis=1), 1.0, rtol=1e-5)

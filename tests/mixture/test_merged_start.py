@@ -12,6 +12,10 @@ from implicitmoments.mixture.agglomeration import (
 )
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType
+from implicitmoments.mixture.initialisation import scattered_places
+from implicitmoments.mixture.starts import HEAT, race
+from implicitmoments.rows import Rows
+from implicitmoments.search import bic
 
 
 @pytest.mark.parametrize("known", [None, 0.7])
@@ -60,3 +64,25 @@ def test_many_merges_at_once_are_those_made_one_by_one(name, rng):
     )
     assert at_once.cost == pytest.approx(one_by_one.cost)
     assert len(rounds) < 0.5 * (6 * k - k)
+
+
+def test_seeds_are_scattered_over_groups(rng):
+    """Batches of seeds leave out no group that seeds drawn by weight alone leave out."""
+    k, d = 40, 5
+    labels = np.repeat(np.arange(k), 50)
+    x = 20 * rng.normal(size=(k, d))[labels] + rng.normal(size=(50 * k, d))
+    scattered = scattered_places(x, np.ones(len(x)), 3 * k, rng)
+    by_weight = rng.choice(len(x), 3 * k, replace=False)
+    assert len(np.unique(labels[scattered])) == k
+    assert len(np.unique(labels[by_weight])) < k
+
+
+def test_a_start_behind_its_rival_ends_early(rng):
+    family = GaussianFamily(CovarianceType("tied_spherical"))
+    means = 6.0 * rng.normal(size=(12, 2))
+    rows = Rows.of(means[rng.integers(12, size=3_000)] + rng.normal(size=(3_000, 2)))
+    start = family.from_shares(rows, rng.dirichlet(np.ones(12), 3_000))
+    alone = race(family, rows, [("k-means++", start)])[1]
+    rival = bic((alone.level + 1) * rows.total, family.n_parameters(start), rows.total)
+    behind = race(family, rows, [("k-means++", start)], rival)[1]
+    assert behind.n_iter <= HEAT.steps < alone.n_iter

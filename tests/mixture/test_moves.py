@@ -1,5 +1,7 @@
 """The families in the search: moves find what is missing and leave what is right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,12 +17,14 @@ from implicitmoments.rows import Rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.search import (
     SEARCH,
+    insertion_gains,
     merge_cheapest,
     merge_losses,
     rank_moves,
     responsibilities,
     run_em,
     search_moves,
+    worth_of_component,
 )
 
 K, D = 8, 6
@@ -105,6 +109,49 @@ def test_moves_find_the_missing_mean(data, family):
     after = log_densities(rows.points, done.state).sum()
     assert done.log_likelihood == pytest.approx(after)
     assert after > log_densities(rows.points, start).sum() + 100
+
+
+def test_several_components_move_at_once(data):
+    """Components on means that others have need fewer rounds than there are."""
+    rows, means = data
+    wrong = means.copy()
+    wrong[:3] = wrong[3:6] + 0.3
+    start = settled(rows, wrong)
+    missing = np.sum(nearest(start.means, means) > 1)
+    assert missing >= 3
+    ranking = rank_moves(FAMILY, rows, start, np.random.default_rng(0))
+    sure = ranking.sure()
+    assert len(sure) >= 2
+    assert len(np.unique(ranking.origins[sure])) == len(sure)
+    done = search_moves(FAMILY, rows, start, 10, np.random.default_rng(0))
+    assert done.tried < missing
+    assert nearest(done.state.means, means).max() < 0.5
+
+
+def test_no_move_from_the_truth_is_sure(data):
+    rows, means = data
+    ranking = rank_moves(FAMILY, rows, settled(rows, means), np.random.default_rng(0))
+    assert len(ranking.sure()) == 0
+
+
+def test_insertions_at_one_place_are_one(data):
+    rows, means = data
+    state = settled(rows, means[2:])
+    found = responsibilities(FAMILY, rows, state)
+    places = np.vstack([means[:2], means[:2] + 0.2, means[:1] - 0.2])
+    candidates = Gaussians(np.full(5, 0.1), places, np.ones(places.shape))
+    gains, inserted = insertion_gains(FAMILY, rows, found, candidates)
+    assert len(gains) == 2  # and two places are two
+    assert nearest(inserted.means, means[:2]).max() < 0.5
+
+
+def test_what_is_gained_by_chance_follows_the_columns_of_the_rows(data):
+    """In the span of the means criteria count the parameters of all columns, and EM fits fewer."""
+    rows, means = data
+    family, state = replace(FAMILY, columns=100), settled(rows, means)
+    assert rank_moves(family, rows, state, np.random.default_rng(0)).chance == D + 1
+    more, less = (worth_of_component(each, rows, state) for each in (family, FAMILY))
+    assert more > 2 * less
 
 
 def test_a_component_behind_others_is_found():

@@ -7,13 +7,9 @@ from scipy.stats import kstest, multivariate_t
 
 import implicitmoments as im
 from implicitmoments.description.base import FREEDOM, findings_of
+from implicitmoments.mixture.expansion import log_joint
 from implicitmoments.mixture.family import GaussianFamily
-from implicitmoments.mixture.gaussians import (
-    COVARIANCE_TYPES,
-    CovarianceType,
-    Gaussians,
-    log_joint,
-)
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
 

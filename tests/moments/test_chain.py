@@ -7,6 +7,7 @@ import pytest
 
 from implicitmoments.circuits import power, vector
 from implicitmoments.moments import chain as chains
+from implicitmoments.moments import pair_window
 from implicitmoments.projections import RecursiveProjection, evaluate_dense, hermite_dense
 from implicitmoments.testing import chain_of_powers
 
@@ -142,3 +143,22 @@ def test_even_moments_on_windows_equal_explicit_tensors(noise, n, rng):
     np.testing.assert_allclose(inside @ basis, powers, atol=1e-10)
     dense = powers @ hermite(X, 2 * n, noise).mean(0).reshape(3**n, 3**n) @ powers.T
     np.testing.assert_allclose(inside @ made @ inside.T, dense, atol=1e-10 * np.abs(dense).max())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sorted_quadruples_are_the_gram_matrix_of_all_pairs(rng, xp, weighted):
+    p, n = 3 * pair_window.PANEL + 3, 9
+    factor = rng.normal(size=(p, p))
+    window = chains.PairWindow(xp.asarray(factor @ factor.T))
+    assert window.sorted
+    X = xp.asarray(rng.normal(size=(n, p)))
+    root = xp.asarray(rng.uniform(0.5, 2.0, size=(n, 1))) if weighted else None
+    images = [xp.ones((n, 1), dtype=X.dtype), X]
+    if root is not None:
+        images = [image * root for image in images]
+    sums = window.gram_sums(images, X, root)
+    found = window.gram(sums, [xp.matrix_transpose(image) @ image for image in images])
+    features = window.features(images, X, root)
+    expected = np.asarray(xp.matrix_transpose(features) @ features)
+    np.testing.assert_allclose(np.asarray(found), expected, atol=1e-12 * np.abs(expected).max())
+    assert sums.shape[0] < 0.7 * window.dim**2 / 2  # of a symmetric update

@@ -1,83 +1,49 @@
 """The page in a browser: headless Chromium, where it is installed."""
 
-import json
+import importlib.util
 import re
-import shutil
-import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from implicitmoments.report import write_report
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SCRIPT = Path(__file__).parents[2] / "benchmarks/page_checks.py"
+spec = importlib.util.spec_from_file_location("page_checks", SCRIPT)
+checks = importlib.util.module_from_spec(spec)
+sys.modules["page_checks"] = checks
+spec.loader.exec_module(checks)
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path"),
+    pytest.mark.skipif(checks.CHROMIUM is None, reason="there is no chromium on the path"),
 ]
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--allow-file-access-from-files",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=5000",
-    "--dump-dom",
-]
-# The page forbids scripts other than its own, so that another page looks at it in a frame.
-HOOK = """<!DOCTYPE html><body><script>
-const frame = document.createElement("iframe");
-frame.style.cssText = "border:0;height:3000px;width:WIDTHpx";
-frame.onload = async () => {
-  const page = frame.contentDocument, copied = [];
-  const box = (e) => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
-  const clipboard = { writeText: async (text) => { copied.push(text); } };
-  Object.defineProperty(frame.contentWindow.navigator, "clipboard", { value: clipboard });
-  page.querySelector("button[data-copies]").click();
-  await new Promise((done) => setTimeout(done, 50));
-  const seen = {
-    scroll: page.documentElement.scrollWidth,
-    background: getComputedStyle(page.body).backgroundColor,
-    ink: getComputedStyle(page.querySelector("svg text")).fill,
-    pictures: [...page.querySelectorAll("figure svg")].map(box),
-    copied, button: page.querySelector("button[data-copies]").textContent,
-  };
-  const said = document.createElement("pre");
-  said.textContent = "SEEN" + JSON.stringify(seen) + "END";
-  document.body.append(said);
-};
-frame.src = "report.html";
-document.body.append(frame);
-</script></body>"""
+printed = pytest.mark.skipif(checks.PDFTOTEXT is None, reason="there is no pdftotext on the path")
 
 
 @pytest.fixture(scope="module", params=["RegressionMixture", "ActivationSumRegressor"])
 def report(request, fitted, tmp_path_factory):
     model, X, y = fitted[request.param]
     folder = tmp_path_factory.mktemp("page")
-    write_report(model, X, y, path=folder / "report.html", date="2026-01-31")
-    return model, folder
+    page = write_report(model, X, y, path=folder / "report.html", date="2026-01-31")
+    return model, page
 
 
-def look(folder, profile, width, *flags):
-    """Return what the browser saw, and what its console said."""
-    hook = folder / f"hook{width}.html"
-    hook.write_text(HOOK.replace("WIDTH", str(width)))
-    done = subprocess.run(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, hook.as_uri()],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    seen = json.loads(re.findall(r"SEEN(\{.*?\})END</pre>", done.stdout)[0])
-    return seen, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+@pytest.fixture(scope="module")
+def groups(fitted, tmp_path_factory):
+    model, X, _ = fitted["GaussianMixture"]
+    folder = tmp_path_factory.mktemp("groups")
+    return write_report(model, X, path=folder / "report.html", date="2026-01-31")
+
+
+def changed(page, folder, old, new):
+    """Return a copy of a page with other text."""
+    text = page.read_text("utf-8")
+    assert old in text
+    folder.mkdir()
+    (folder / "report.html").write_text(text.replace(old, new, 1), "utf-8")
+    return folder / "report.html"
 
 
 def brightness(colour):
@@ -85,11 +51,12 @@ def brightness(colour):
 
 
 def test_on_a_phone(report, tmp_path):
-    model, folder = report
-    seen, console = look(folder, tmp_path, 390)
+    model, page = report
+    seen, console = checks.look(page, tmp_path, 390)
     assert console == []
     assert seen["scroll"] <= 390
-    assert len(seen["pictures"]) == 4
+    assert seen["unlabelled"] == []
+    assert len(seen["figures"]) == len(seen["pictures"]) >= 4
     assert all(300 < width <= 390 and height > 100 for width, height in seen["pictures"])
     assert brightness(seen["background"]) > 200
     assert brightness(seen["ink"]) < 80
@@ -100,22 +67,67 @@ def test_on_a_phone(report, tmp_path):
 
 
 def test_in_the_dark_on_a_desk(report, tmp_path):
-    _, folder = report
+    _, page = report
     dark = "--blink-settings=preferredColorScheme=0"
-    seen, console = look(folder, tmp_path, 1200, dark)
+    seen, console = checks.look(page, tmp_path, 1200, dark)
     assert console == []
     assert brightness(seen["background"]) < 60
     assert brightness(seen["ink"]) > 180
     assert all(400 < width < 620 for width, _ in seen["pictures"])  # two beside each other
 
 
+def test_groups_and_columns_are_chosen(groups, tmp_path):
+    seen, console = checks.look(groups, tmp_path / "profile", 1200)
+    assert console == []
+    assert seen["faded"] == seen["unfaded"] > 50  # marks of all other groups, in all pictures
+    assert seen["wronglyFaded"] == 0
+    assert set(seen["columns"]) == {seen["chosen"]}
+
+
+def test_without_its_script_the_page_is_whole_and_has_no_controls(groups, tmp_path):
+    text = groups.read_text("utf-8")
+    script = text[text.index("<script>") : text.index("</script>") + len("</script>")]
+    bare = changed(groups, tmp_path / "bare", script, "")
+    seen, console = checks.look(bare, tmp_path / "profile", 1200)
+    assert console == []
+    assert seen["controls"] == 0
+    with_script, _ = checks.look(groups, tmp_path / "profile", 1200)
+    assert with_script["controls"] > 4
+    assert seen["figures"] == with_script["figures"]
+    assert seen["pictures"] == with_script["pictures"]
+
+
 def test_a_page_that_breaks_its_own_rule_is_noticed(report, tmp_path):
-    _, folder = report
-    text = (folder / "report.html").read_text("utf-8")
-    other = tmp_path / "other"
-    other.mkdir()
-    broken = text.replace("</main>", '<script>1</script><div style="width:700px">x</div></main>')
-    (other / "report.html").write_text(broken, "utf-8")
-    seen, console = look(other, tmp_path / "profile", 390)
+    _, page = report
+    wrong = '<script>1</script><div style="width:700px">x</div><button></button></main>'
+    broken = changed(page, tmp_path / "other", "</main>", wrong)
+    seen, console = checks.look(broken, tmp_path / "profile", 390)
     assert any("Content Security Policy" in line for line in console)
     assert seen["scroll"] > 390
+    assert seen["unlabelled"] == ["BUTTON"]
+
+
+def faults(page, profile):
+    sheets = checks.print_sheets(page, profile)
+    found = checks.print_faults(page.read_text("utf-8"), sheets)
+    return {kind for kind, own in found.items() if own}
+
+
+@printed
+def test_printed_pages_have_everything(report, groups, tmp_path):
+    for page in (report[1], groups):
+        assert faults(page, tmp_path) == set()
+
+
+@printed
+@pytest.mark.parametrize(
+    ("style", "kind"),
+    [
+        (".wide { width: 9rem !important; overflow: hidden !important; }", "not printed"),
+        (".table .bar { break-after: page !important; }", "headings"),
+        ("footer { break-before: page; color: transparent; visibility: hidden; }", "empty"),
+    ],
+)
+def test_faults_of_printed_pages_are_noticed(groups, tmp_path, style, kind):
+    broken = changed(groups, tmp_path / "broken", "</style>", f"@media print {{{style}}}</style>")
+    assert any(kind in found for found in faults(broken, tmp_path / "profile"))

@@ -1,11 +1,15 @@
 """Columns of Dask DataFrames, by name."""
 
+import datetime
+
 import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
+import implicitmoments as im
 from implicitmoments.rows import ArraySource, DaskSource, RowDraws, Rows, map_rows
 from implicitmoments.testing import refuses
 
@@ -39,11 +43,11 @@ def plain(block, rows):
 def frame():
     X, y, counts = table()
     columns = {name: X[:, i] for i, name in enumerate("abcd")}
-    columns |= {"name": ["s"] * N, "label": y, "times": counts, "flag": counts > 1}
+    columns |= {"label": y, "times": counts, "flag": counts > 1}
     return pd.DataFrame(columns)
 
 
-def test_columns_of_numbers_are_taken_by_default():
+def test_all_columns_are_taken_by_default():
     lazy = dd.from_pandas(frame(), npartitions=4)
     source = DaskSource.from_frame(lazy, y="label", sample_weight="times")
     assert source.n_features == 5
@@ -106,10 +110,8 @@ def test_float32_and_missing_numbers_of_frames():
 @pytest.mark.parametrize(
     ("how", "code", "values"),
     [
-        ({"columns": ["a", "name"]}, "column_not_numeric", {"column": "name"}),
         ({"columns": ["a", "z"]}, "no_such_column", {"wanted": "z"}),
         ({"y": "lable"}, "no_such_column", {"wanted": "lable"}),
-        ({"sample_weight": "name"}, "column_not_numeric", {"column": "name"}),
         ({"columns": "a"}, "columns_not_a_list", {"given": "a"}),
         ({"columns": []}, "columns_not_a_list", {"given": []}),
     ],
@@ -125,5 +127,98 @@ def test_frames_that_do_not_fit():
         DaskSource(lazy)
     with refuses("not_a_dask_frame", kind="DataFrame"):
         DaskSource.from_frame(frame())
-    with refuses("no_features", names=["name"]):
-        DaskSource.from_frame(lazy[["name"]])
+    with refuses("no_features", names=["label"]):
+        DaskSource.from_frame(lazy[["label"]], y="label")
+
+
+COLUMN = np.random.default_rng(6).integers(0, 9, size=N) / 4
+# each becomes the numbers above in a frame of pandas
+TAKEN = {
+    "objects": pd.Series(list(COLUMN), dtype=object),
+    "text": pd.Series([repr(float(v)) for v in COLUMN]),
+    "text as objects": pd.Series([repr(float(v)) for v in COLUMN], dtype=object),
+    "categories": pd.Series(COLUMN).astype("category"),
+    "categories of text": pd.Series([str(v) for v in COLUMN]).astype("category"),
+}
+words = [str(v) for v in COLUMN]
+words[150] = "red"
+# each is refused in a frame of pandas, by its first row that is no number
+REFUSED = {
+    "text": (pd.Series(words), 150),
+    "categories": (pd.Series(words).astype("category"), 150),
+    "dates": (pd.Series(pd.date_range("2020-01-01", periods=N)), 0),
+    "dates of a zone": (pd.Series(pd.date_range("2020-01-01", periods=N, tz="UTC")), 0),
+    "durations": (pd.Series(pd.to_timedelta(np.arange(N), unit="s")), 0),
+    "periods": (pd.Series(pd.period_range("2020-01-01", periods=N)), 0),
+    "dates as objects": (pd.Series([datetime.date(2020, 1, 1)] * N, dtype=object), 0),
+}
+
+
+def rows_of(column):
+    """Return a frame with a column of any kind as pandas and Dask have it."""
+    whole = pd.DataFrame({"a": table()[0][:, 0], "b": column, "c": 1.0})
+    return whole, dd.from_pandas(whole, npartitions=4)
+
+
+@pytest.fixture
+def _objects_stay():
+    """Let Dask make no strings of objects."""
+    with dask.config.set({"dataframe.convert-string": False}):
+        yield
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+def test_columns_that_pandas_takes_as_numbers_are_taken(kind):
+    whole, lazy = rows_of(TAKEN[kind])
+    source = DaskSource.from_frame(lazy)
+    expected = np.c_[whole["a"], COLUMN, np.ones(N)]
+    np.testing.assert_array_equal(source.read(range(N), RowDraws(0, range(N)))["x"], expected)
+    np.testing.assert_allclose(source.fold(plain, range(N), 50)["total"], expected.sum(axis=0))
+    np.testing.assert_array_equal(map_rows(lazy, lambda x: x[:, 1]).compute(), COLUMN)
+    model = im.SphericalMixture(1, random_state=0)
+    there, here = (clone(model).fit(rows) for rows in (lazy[["a", "b"]], whole[["a", "b"]]))
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.asarray(here.score_samples(lazy)), here.score_samples(whole[["a", "b"]]), rtol=1e-12
+    )
+
+
+@pytest.mark.usefixtures("_objects_stay")
+def test_objects_that_are_numbers_are_taken():
+    _, lazy = rows_of(TAKEN["objects"])
+    assert lazy.dtypes["b"].kind == "O"
+    np.testing.assert_array_equal(map_rows(lazy, lambda x: x[:, 1]).compute(), COLUMN)
+
+
+@pytest.mark.usefixtures("_objects_stay")
+@pytest.mark.parametrize("kind", REFUSED)
+def test_columns_that_pandas_refuses_are_refused_by_the_same_row(kind):
+    column, row = REFUSED[kind]
+    whole, lazy = rows_of(column)
+    model = im.SphericalMixture(1, random_state=0)
+    for rows in (whole, lazy):
+        with refuses("cell_not_a_number", name="X", column="b", row=row, cell=column[row]):
+            model.fit(rows)
+    source = DaskSource.from_frame(lazy, columns=["a"], y="b")
+    with refuses("cell_not_a_number", column="b", row=row):
+        source.pick(np.arange(150, 160))
+    with refuses("cell_not_a_number", column="b"):
+        map_rows(lazy, lambda x: x[:, 1]).compute()
+
+
+def test_a_column_that_is_missing_is_named():
+    X, y, _ = im.datasets.make_regression_mixture(200, 1, 2, random_state=0)
+    whole = pd.DataFrame(X, columns=["a", "b"]).assign(y=y)
+    lazy = dd.from_pandas(whole, npartitions=2)
+    model = im.RegressionMixture(1, random_state=0).fit(whole[["a", "b"]], y)
+    asked = [lambda: model.predict(lazy[["a"]]), lambda: model.score(lazy[["a", "y"]], "y")]
+    asked.append(lambda: model.score_samples(lazy[["a", "y"]], "y"))
+    for ask in asked:
+        with refuses("no_such_column", wanted="b"):
+            ask()
+    with refuses("no_such_column", wanted="z"):
+        model.score_samples(lazy, "z")
+    expected = model.score_samples(whole[["a", "b"]], y)
+    for labels in ("y", lazy["y"], lazy["y"].to_dask_array()):
+        found = np.asarray(model.score_samples(lazy, labels))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

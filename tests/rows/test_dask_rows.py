@@ -293,7 +293,7 @@ seen, both = set(), threading.Barrier(2)
 
 def measure(block, rows):
     if rows.start % 100 == 0 and rows.start < 200:
-        both.wait(60)  # two tasks are in their first block at a time, and one ends first
+        both.wait(600)  # two tasks are in their first block at a time, and one ends first
     seen.add((threading.current_thread().name, blas_threads()))
     return {"n": np.asarray(len(rows))}
 

@@ -302,3 +302,24 @@ def test_a_picked_row_with_a_hole_is_named(tmp_path):
     np.save(tmp_path / "x.npy", x)
     with open_file(tmp_path / "x.npy") as source, refuses("not_finite", first=4_321):
         source.pick(np.array([7, 4_321]))
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "n_rows"),
+    [
+        ("2019,2020,2021\n1.5,2,3\n4,5,6\n", ("2019", "2020", "2021"), 2),
+        ("2020,2019\n1.5,2\n", ("2020", "2019"), 1),
+        ("2000,2010,2020\n12,15,18\n", ("2000", "2010", "2020"), 1),
+        ("2019,2020,2021\n2018,2019,2020\n2020,2021,2022\n", None, 3),  # among its column
+        ("1200,2500\n1300,2600\n", None, 2),  # no turn of years
+        ("2019,2019\n1,2\n", None, 2),
+        ("1,2,3\n4,5,6\n", None, 2),
+        ("2019\n1.5\n", None, 2),
+        ("2019,2020,2021\n", None, 1),
+    ],
+)
+def test_a_header_of_years_is_no_row(tmp_path, text, names, n_rows):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    source = open_file(path)
+    assert (source.feature_names, source.n_rows) == (names, n_rows)

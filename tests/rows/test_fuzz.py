@@ -1,6 +1,6 @@
 """No file makes a reader do anything but give rows or raise one error in its own words.
 
-``python benchmarks/fuzz.py readers --inputs 10000`` tries more; here are a few hundred.
+``python benchmarks/attack.py fuzz readers --inputs 10000`` tries more; here are a few hundred.
 """
 
 import importlib
@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks/fuzz.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks/attack.py"
 sys.path.insert(0, str(SCRIPT.parent))
 changes, chunks, readers, reading, watching = (
-    importlib.import_module(f"fuzzing.{name}")
+    importlib.import_module(f"attacks.fuzzing.{name}")
     for name in ("changes", "chunks", "readers", "reading", "watch")
 )
 
@@ -108,7 +108,7 @@ def test_files_that_were_not_changed_give_rows(tmp_path, watch):
         chunks.write_files(path, files)
         assert reading.attempt(path, {}, watch, 5.0).outcome == "rows"
     for module, kind in (("arrays", "npy"), ("tables", "parquet"), ("tables", "arrow")):
-        examples = importlib.import_module(f"fuzzing.{module}")
+        examples = importlib.import_module(f"attacks.fuzzing.{module}")
         named = getattr(examples, "examples", None) or getattr(examples, f"{kind}_examples")
         outcomes = [read_bytes(tmp_path, watch, f"x.{kind}", data).outcome for data in named()]
         assert outcomes.count("rows") > 0.7 * len(outcomes)  # some tables have holes
@@ -217,6 +217,6 @@ def test_a_child_that_crashes_before_the_first_input_is_noticed_once(tmp_path):
 
 @pytest.mark.slow
 def test_two_thousand_inputs_of_each_kind():
-    command = [sys.executable, str(SCRIPT), "readers", "--inputs", "2000"]
+    command = [sys.executable, str(SCRIPT), "fuzz", "readers", "--inputs", "2000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Files that claim what is not so: each was found by benchmarks/fuzz.py, or could have been."""
+"""Files that claim what is not so: each was found by the attack fuzz, or could have been."""
 
 import gzip
 import json

@@ -1,6 +1,6 @@
 """No file makes the loader do anything but return a model or raise a ModelFileError.
 
-``python benchmarks/fuzz.py loader --inputs 10000`` tries more; here are a few hundred.
+``python benchmarks/attack.py fuzz loader --inputs 10000`` tries more; here are a few hundred.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 import implicitmoments as im
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "benchmarks/fuzz.py"
+SCRIPT = ROOT / "benchmarks/attack.py"
 FILES = [path.read_bytes() for path in sorted((ROOT / "tests/data").glob("*/*.safetensors"))]
 
 
 sys.path.insert(0, str(SCRIPT.parent))
 changes, models, watching = (
-    importlib.import_module(f"fuzzing.{name}") for name in ("changes", "models", "watch")
+    importlib.import_module(f"attacks.fuzzing.{name}") for name in ("changes", "models", "watch")
 )
 
 
@@ -135,6 +135,6 @@ def test_the_time_limit_is_no_error_that_a_reader_could_catch():
 
 @pytest.mark.slow
 def test_ten_thousand_inputs():
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), "loader", "--inputs", "10000"]
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), "fuzz", "loader", "--inputs", "10000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -38,8 +38,8 @@ from implicitmoments.problems.activation_sum import (
 )
 from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
-from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -126,7 +126,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         what fitting k d numbers removes by chance: a step of ``tol * k * d / n_samples`` of it.
         Labels without noise are fitted to rounding nevertheless, since every step then removes
         most of the error.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default. Rows

@@ -151,13 +151,17 @@ def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Flo
     units[k : k + k * q] = np.repeat(network.weights, q)
     measure, width = partial(_sum_curvature, unit, single), k + network.n_unknowns
     sums = rows.fold(measure, width=width, what="curvature of the error")
-    gram: Floats = to_numpy(sums["gram"]) / float(sums["total"]) * np.outer(units, units)
-    for i, v in enumerate(network.directions):
-        own = slice(k + i * q, k + i * q + d)
-        curvature = max(float(np.trace(gram[own, own])) / d, TINY)
-        gram[own, :] -= np.outer(v, v @ gram[own, :])
-        gram[:, own] -= np.outer(gram[:, own] @ v, v)
-        gram[own, own] += curvature * np.outer(v, v)
+    gram: Floats = to_numpy(sums["gram"]) / float(sums["total"])
+    gram *= units
+    gram *= units[:, None]
+    own = slice(k, k + k * q)
+    curvatures = np.diagonal(gram)[own].reshape(k, q)[:, :d].mean(axis=1)
+    v, m = network.directions, len(gram)
+    left, right = gram[own].reshape(k, q, m)[:, :d], gram[:, own].reshape(m, k, q)[:, :, :d]
+    left -= v[:, :, None] * np.matmul(v[:, None, :], left)  # (k, d, m)
+    right -= np.einsum("mkd,kd->mk", right, v)[:, :, None] * v  # (m, k, d)
+    for i, curvature in enumerate(np.maximum(curvatures, TINY)):
+        right[k + i * q : k + i * q + d, i] += curvature * np.outer(v[i], v[i])
     return gram
 
 
@@ -166,9 +170,11 @@ def _step(gram: Floats, slope: Floats, damping: float, k: int) -> Floats | None:
     scale = np.diag(gram)
     # weights and directions have different units
     floor = np.repeat([scale[:k].max(), scale[k:].max()], (k, len(scale) - k))
-    damped = gram + damping * np.diag(scale + 1e-12 * floor)
+    damped = gram.copy()
+    np.fill_diagonal(damped, scale + damping * (scale + 1e-12 * floor))
     try:
-        step = np.asarray(cho_solve(cho_factor(damped), slope), dtype=np.float64)
+        factor = cho_factor(damped, overwrite_a=True)
+        step = np.asarray(cho_solve(factor, slope), dtype=np.float64)
     except LinAlgError:
         return None
     return step if np.all(np.abs(step) < LONGEST) else None
@@ -235,8 +241,10 @@ def _fit_by_gradients(rows: Rows, start: Network, max_iter: int, tol: float) -> 
     return FittedNetwork(network, loss, first.size, first.eps, tuple(history), found.success)
 
 
-def _total(block: Block) -> Array:
-    counts = as_double(weights_of(block))
+def _total(block: Block) -> Array | float:
+    if "counts" not in block:
+        return float(block["x"].shape[0])
+    counts = as_double(block["counts"])
     return namespace_of(counts).sum(counts)
 
 
@@ -302,17 +310,17 @@ def _sum_gradient(network: Network, block: Block) -> Sums:
     """Sum the error, its slopes in weights, rows and affine part but for a factor 2, and y²."""
     x, u = network.lift(block["x"]), network.inputs(block["x"])
     xp, hidden, weights = namespace_of(x), network.activation(u), move_like(network.weights, u)
-    y, counts = block["y"], weights_of(block)
-    off, affine = hidden @ weights - y, xp.zeros_like(y[:0])
+    y, counts = block["y"], block.get("counts")
+    off, affine, squares = hidden @ weights - y, xp.zeros_like(y[:0]), as_double(y) ** 2
     if network.affine is not None:
-        points = with_ones(block["x"])
-        off = off + points @ move_like(network.affine, x)
-        affine = (off * counts) @ points
-    residual = off * counts
+        off = off + with_ones(block["x"]) @ move_like(network.affine, x)
+    residual = off if counts is None else off * counts
+    if network.affine is not None:
+        affine = residual @ with_ones(block["x"])
     inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
     return {
         "loss": xp.sum(as_double(residual) * as_double(off)),
-        "size": xp.sum(as_double(counts) * as_double(y) ** 2),
+        "size": xp.sum(squares if counts is None else as_double(counts) * squares),
         "weights": as_double(residual @ hidden),
         "rows": as_double(xp.matrix_transpose(inner) @ x),
         "affine": as_double(affine),

@@ -28,7 +28,7 @@ from implicitmoments.activation.least_squares import (
 from implicitmoments.activation.network import FittedNetwork, Network, unit_rows
 from implicitmoments.activation.standard_errors import StandardErrors
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
-from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
 from implicitmoments.search import bic
 
 # fewest rows of a trial fit; of one with a further component
@@ -64,6 +64,11 @@ def some_of(rows: Rows, n_unknowns: int, seed: Any, fewest: int = TRIAL_ROWS) ->
     """Return a sample large enough for a trial fit; all rows unless they are twice as many."""
     wanted = max(fewest, ROWS_PER_UNKNOWN * n_unknowns)
     return rows.sample(wanted, seed) if rows.n >= 2 * wanted else rows
+
+
+def in_memory(rows: Rows) -> Rows:
+    """Hold rows of an array as mapped, where memory allows: many passes over them follow."""
+    return rows.hold() if rows.small and isinstance(rows.source, ArraySource) else rows
 
 
 def larger(rows: Rows, best: FittedNetwork, *, rng: np.random.Generator) -> Network | None:
@@ -109,7 +114,7 @@ def inside_span(
     Also returned: the basis (p, d) of the span.
     """
     basis = _span_of(_known_directions(rows, best.network))
-    inside = rows if len(basis) == rows.n_features else rows.mapped(linear=basis.T)
+    inside = rows if len(basis) == rows.n_features else in_memory(rows.mapped(linear=basis.T))
     some = some_of(inside, (best.network.k + 1) * (len(basis) + 2), rng, GROWTH_ROWS)
     return some, measure_loss(some, best.network.through(basis.T)), basis
 

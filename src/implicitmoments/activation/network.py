@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from implicitmoments.arrays import (
     TINY,
     Array,
+    Entries,
     Floats,
     move_like,
     namespace_of,
@@ -24,10 +25,11 @@ SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
 class Network:
     """Weights, unit directions and biases of a sum of activations."""
 
-    weights: Floats  # (k,)
-    directions: Floats  # (k, d)
+    weights: Annotated[Floats, Entries(("k",))]
+    directions: Annotated[Floats, Entries(("k d",))]
     activation: Activation
-    biases: Floats | None = None  # (k,), None for a model without them
+    # None for a model without them
+    biases: Annotated[Floats | None, Entries(("k",))] = None
     positive: bool = True  # weights are kept positive
     # (d + 1,), a linear function and a constant that are added while a start is searched
     affine: Floats | None = None

@@ -24,6 +24,7 @@ from implicitmoments.activation.moves import (
     criterion,
     exchanged,
     fit_relaxed,
+    in_memory,
     larger,
     loss_of,
     smaller,
@@ -99,7 +100,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         The fit ends when a step lowers the error by less than this fraction of what fitting so
         many unknowns removes by chance, k d over the number of rows.
     """
-    rows, activation = problem.rows, problem.activation
+    rows, activation = in_memory(problem.rows), problem.activation
     # fitting k d numbers removes this fraction of the noise; a fraction tol of it is negligible
     by_chance = k * problem.n_features / rows.total
     if by_chance > MOST_PER_ROW:  # too few rows to leave the span
@@ -167,7 +168,8 @@ def _best_start(
 ) -> tuple[FittedNetwork, int, int]:
     """Compare starts within the span, and fit the best on all rows, until one is good enough."""
     first, decoded = next(starts)
-    some = some_of(problem.rows.mapped(linear=basis.T), first.k + first.n_unknowns, seed)
+    inside = in_memory(problem.rows.mapped(linear=basis.T))
+    some = some_of(inside, first.k + first.n_unknowns, seed)
     rng = np.random.default_rng(seed)
     fits: list[FittedNetwork] = []
     wanted, tried = chain([first], (network for network, _ in starts)), 0

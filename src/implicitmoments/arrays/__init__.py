@@ -3,6 +3,7 @@
 ``near_components`` imports SciPy, and is not among the names: short commands do without.
 """
 
+from implicitmoments.arrays.entries import Entries
 from implicitmoments.arrays.kernels import (
     cross_sums,
     descending_eigh,
@@ -30,7 +31,9 @@ from implicitmoments.arrays.namespace import (
     as_double,
     as_real_array,
     check_finite,
+    check_not_large,
     check_squares,
+    check_unmasked,
     device_memory,
     eye_like,
     index_like,
@@ -39,5 +42,6 @@ from implicitmoments.arrays.namespace import (
     namespace_of,
     on_host,
     refuse_large,
+    sizes_of,
     to_numpy,
 )

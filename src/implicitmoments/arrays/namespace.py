@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import array_api_compat
 import array_api_compat.numpy
 import numpy as np
+from numpy.ma import MaskedArray
 
 from implicitmoments.notes import InputError, InputTypeError
 
@@ -113,7 +114,8 @@ def as_real_array(given: Any, name: str, ndim: int) -> Array:
     Lists and data frames become NumPy arrays, integers and booleans become float64; float32
     stays float32.
     """
-    known = array_api_compat.is_array_api_obj(given)
+    check_unmasked(given, name)
+    known = array_api_compat.is_array_api_obj(given) and not isinstance(given, MaskedArray)
     value: Array = given if known else _from_python(given, name)
     xp = namespace_of(value)
     if not _is_numeric(xp, value):
@@ -143,6 +145,19 @@ def as_real_array(given: Any, name: str, ndim: int) -> Array:
     if not xp.isdtype(value.dtype, "real floating"):
         value = xp.astype(value, xp.float64)
     return value
+
+
+def check_unmasked(given: Any, name: str) -> None:
+    """Raise if an array of ``numpy.ma`` has masked entries, which would be read as numbers."""
+    if not isinstance(given, MaskedArray) or not np.ma.is_masked(given):
+        return
+    mask = np.ma.getmaskarray(given).reshape(len(given), -1).any(axis=1)
+    raise InputError(
+        "entries_masked",
+        "{name} has masked entries in {n_rows:count row}, the first is row {first}; drop those "
+        "rows, or fill the entries with numbers, {name}.filled(…)",
+        **{"name": name, "n_rows": int(mask.sum()), "first": int(mask.argmax())},
+    )
 
 
 def check_finite(value: Array, name: str, first_row: int = 0, counted: str = "row") -> None:
@@ -256,6 +271,9 @@ def _is_numeric(xp: Namespace, value: Array) -> bool:
 
 
 LARGEST = 1e150  # the square of a larger number overflows a double
+# Sizes of entries, by the bits of their precision: squares, and fractions of them, neither
+# underflow nor overflow.
+SIZES = {64: (1e-145, LARGEST), 32: (1e-18, 1e18)}
 TINY = float(np.finfo(np.float64).tiny)  # has a finite logarithm, and may be divided by
 
 
@@ -278,12 +296,29 @@ def check_squares(name: str, squares: Array | float) -> None:
     refuse_large(name, found=bool(np.isinf(own).any()))
 
 
-def refuse_large(name: str, *, found: bool) -> None:
+def refuse_large(name: str, *, found: bool, largest: float = LARGEST) -> None:
     """Raise if entries were found whose squares overflow."""
     if found:
         raise InputError(
             "entries_too_large",
             "{name} has entries above {largest:g}, whose squares overflow; rescale {name}",
             name=name,
-            largest=LARGEST,
+            largest=largest,
         )
+
+
+def sizes_of(array: Array) -> tuple[float, float]:
+    """Return between which sizes the entries of an array have squares in its precision."""
+    xp = namespace_of(array)
+    if not xp.isdtype(array.dtype, "real floating"):
+        return SIZES[64]
+    information: Any = xp.finfo(array.dtype)
+    return SIZES.get(int(information.bits), SIZES[32])
+
+
+def check_not_large(name: str, array: Array) -> None:
+    """Raise if an array has entries whose squares overflow."""
+    xp, largest = namespace_of(array), sizes_of(array)[1]
+    if 0 not in array.shape:
+        ends = (float(xp.min(array)), float(xp.max(array)))
+        refuse_large(name, found=max(-ends[0], ends[1]) > largest, largest=largest)

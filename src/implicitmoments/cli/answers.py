@@ -17,8 +17,9 @@ from implicitmoments.cli.console import (
     name_full_device,
     print_line,
     print_note,
+    print_warnings,
 )
-from implicitmoments.cli.description import print_document
+from implicitmoments.cli.description import load_described, parameter_columns, print_document
 from implicitmoments.cli.input_rows import (
     CarriedColumns,
     load_model,
@@ -31,6 +32,7 @@ from implicitmoments.cli.output import (
     check_output,
     write_table,
 )
+from implicitmoments.cli.report_words import report_reader
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block
@@ -117,6 +119,8 @@ def score_file(
     else:
         for note in notes if not quiet else []:
             print_note(note.code, **note.values)
+        if quiet:
+            print_warnings(notes)
         print_line(repr(found))
 
 
@@ -126,11 +130,21 @@ def sample_file(
     """Write rows drawn from a model."""
     _check_table(output, model)
     fitted, own = load_model(model)
-    draw = _method(fitted, "samples")
+    draw = plain_method(fitted, "samples")
     sizes = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
     seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
     pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
     write_table(output, pieces, number, what="drawing", as_json=as_json, quiet=quiet)
+
+
+def write_parameters(model: Path, output: Path | None, *, as_json: bool) -> None:
+    """Write the fitted parameters of a model as a table, one row per component."""
+    _check_table(output, model)
+    described, _ = load_described(model)
+    found = parameter_columns(described, ModelColumns.of(described))
+    piece = {name: np.asarray(values) for name, values in found.items()}
+    n_rows = len(next(iter(found.values())))
+    write_table(output, [piece], n_rows, what="writing", as_json=as_json, quiet=False)
 
 
 def report_file(
@@ -139,7 +153,9 @@ def report_file(
     """Write a report on a model and its rows, and return its path."""
     check_output(output, file, model, kinds=PAGE_KINDS)
     try:
-        from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
+        from implicitmoments.plot.canvas import sample_rows  # noqa: PLC0415 (draws: an extra)
+        from implicitmoments.plot.data_comparison import MOST_COMPARED  # noqa: PLC0415
+        from implicitmoments.report import save_page  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise MissingError(
             "library_missing",
@@ -151,19 +167,20 @@ def report_file(
         name_full_device(str(output)),
         open_for_model(fitted, file, columns, quiet=quiet) as (source, _),
     ):
-        rows = "standard input" if file == "-" else Path(file).name
-        return write_report(
-            own.with_scaled_names(fitted),
-            source,
+        name = "standard input" if file == "-" else Path(file).name
+        return save_page(
+            fitted,
+            sample_rows(fitted, source, None, MOST_COMPARED),
+            report_reader(model, file, own),
             path=output,
             title=title,
-            subtitle=f"Rows of {rows}, model {model.name}",
+            subtitle=f"Rows of {name}, model {model.name}",
         )
 
 
 def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
     """Return the columns that answer questions about a block; ``minus`` is of log densities."""
-    methods = {question: _method(model, question) for question in questions}
+    methods = {question: plain_method(model, question) for question in questions}
 
     def answer(block: Block) -> Piece:
         piece: dict[str, Any] = {}
@@ -179,7 +196,7 @@ def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
     return answer
 
 
-def _method(model: Any, question: str) -> Any:
+def plain_method(model: Any, question: str) -> Any:
     """Return the method for a question, on a model that accepts plain arrays.
 
     Columns were found by their names before.

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import json
 import webbrowser
+from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, TypeAlias
 
 import typer
 from typer import Argument, Option
 
 import implicitmoments
-from implicitmoments.cli.console import Command, CommandGroup, print_line, print_note
+from implicitmoments.cli.console import (
+    Command,
+    CommandGroup,
+    bad_input,
+    print_line,
+    print_note,
+    print_tables,
+)
 from implicitmoments.registry import ESTIMATORS
 
 app = typer.Typer(
@@ -23,7 +32,6 @@ app = typer.Typer(
     cls=CommandGroup,
     help="Learn latent-variable models from implicit high-order moment tensors.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help that a pipe and a narrow window can show
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -34,8 +42,8 @@ ModelFile: TypeAlias = Annotated[
     Path, Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)
 ]
 ROWS = (
-    "Rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard input; "
-    ".txt and names without a suffix are read as CSV."
+    "The rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard "
+    "input; .txt and names without a suffix are read as CSV."
 )
 RowsFile: TypeAlias = Annotated[str, Argument(metavar="FILE", help=ROWS, show_default=False)]
 FEATURES = (
@@ -55,26 +63,51 @@ DropMissing: TypeAlias = Annotated[
     bool, Option("--drop-missing", help="Leave out rows with missing numbers.")
 ]
 TABLE = (
-    "Output file: .csv, .tsv, .json, .npy, .parquet or .arrow. Default: CSV on standard output."
+    "The file to write: .csv, .tsv, .json, .npy, .parquet or .arrow. The default, or -, is CSV on "
+    "standard output."
 )
 WriteTo: TypeAlias = Annotated[Path | None, Option("--output", "-o", help=TABLE)]
 AsJson: TypeAlias = Annotated[
     bool, Option("--json", help="Print the result as JSON on standard output.")
 ]
 Quiet: TypeAlias = Annotated[
-    bool, Option("--quiet", "-q", help="Print only errors and the requested output.")
+    bool, Option("--quiet", "-q", help="Print only errors, warnings and the requested output.")
 ]
 Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if an error occurs.")]
 
-KINDS = f"{', '.join(ESTIMATORS)}; or the name of its class."
+KINDS = f"The kind of model: {', '.join(ESTIMATORS)}; or the name of its class."
 COVARIANCE = (
     "Covariances of a mixture: full, tied, diag, spherical, tied_diag, tied_spherical, or auto to "
     "choose among them. Fits GaussianMixture; without it, mixture fits SphericalMixture."
+)
+SETTING = (
+    "Any other parameter of the model; may be repeated. --set help lists those that KIND takes."
+)
+LAYOUT = (
+    "table for a terminal, json for the whole document, csv for the parameters, one row per "
+    "component."
+)
+NUMBER = (
+    "The number of components. auto chooses it; a range or a list fits a model for each number, "
+    "shows their BIC, and writes the one of least BIC."
 )
 SCALE = (
     "Divide each feature by its standard deviation in the file; the model stores it, and its "
     "answers are in the units of the file."
 )
+
+
+def kinds_beginning(typed: str) -> list[str]:
+    """Return the kinds that a shell may complete."""
+    return [kind for kind in ESTIMATORS if kind.startswith(typed)]
+
+
+class Layout(StrEnum):
+    """Forms of a description."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
 
 
 def _show_version(asked: bool) -> None:
@@ -108,6 +141,7 @@ def entry(
 Examples:
   implicitmoments fit mixture rows.csv -k 3 -o model.im
   implicitmoments fit mixture rows.parquet --columns height,width --weight count
+  implicitmoments fit mixture rows.csv -k 2-8 -o model.im
   implicitmoments fit mixture rows.csv -k 3 --scale -o scaled.im
   implicitmoments fit mixture rows.csv -k auto --covariance auto -o ellipses.im
   implicitmoments fit regressions tones.csv --target tuned -k 2 -o lines.im
@@ -118,12 +152,15 @@ Examples:
 """,
 )
 def fit(  # noqa: PLR0913 (options, each described)
-    kind: Annotated[str, Argument(metavar="KIND", help=KINDS, show_default=False)],
+    kind: Annotated[
+        str,
+        Argument(metavar="KIND", help=KINDS, show_default=False, autocompletion=kinds_beginning),
+    ],
     file: RowsFile,
     *,
     components: Annotated[
         str | None,
-        Option("--components", "-k", metavar="N|auto", help="Number of components, or auto."),
+        Option("--components", "-k", metavar="N|auto|2-8|2,4,8", help=NUMBER),
     ] = None,
     output: Annotated[
         Path, Option("--output", "-o", help="The model file to write; replaced if present.")
@@ -138,21 +175,30 @@ def fit(  # noqa: PLR0913 (options, each described)
     drop_missing: DropMissing = False,
     activation: Annotated[
         str | None,
-        Option("--activation", metavar="NAME", help="relu, tanh, sigmoid, gelu, abs, cos, …"),
+        Option(
+            "--activation",
+            metavar="NAME",
+            help="The activation function: relu, tanh, sigmoid, gelu, abs, cos, …",
+        ),
     ] = None,
     degree: Annotated[
-        str | None, Option("--degree", metavar="N|cv", help="Degree of the polynomial, if any.")
+        str | None,
+        Option(
+            "--degree",
+            metavar="N|cv",
+            help="The degree of the polynomial, for kinds that have one.",
+        ),
     ] = None,
-    seed: Annotated[int, Option("--seed", min=0, help="Seed of all random numbers.")] = 0,
+    seed: Annotated[int, Option("--seed", min=0, help="The seed of all random numbers.")] = 0,
     settings: Annotated[
         list[str] | None,
-        Option("--set", metavar="NAME=VALUE", help="Any other parameter; may be repeated."),
+        Option("--set", metavar="NAME=VALUE", help=SETTING),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         Option(
             "--checkpoint",
-            help="Stores intermediate results, so that an interrupted fit can resume.",
+            help="A file for intermediate results, from which an interrupted fit resumes.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -161,18 +207,27 @@ def fit(  # noqa: PLR0913 (options, each described)
 ) -> None:
     """Fit a model to the rows of a file and write it to a model file."""
     from implicitmoments.cli.columns import Columns  # noqa: PLC0415
-    from implicitmoments.cli.fit_file import build_model, fit_file  # noqa: PLC0415
+    from implicitmoments.cli.fit_file import FitOptions, fit_file  # noqa: PLC0415
+    from implicitmoments.cli.model_options import build_model, parameter_table  # noqa: PLC0415
+    from implicitmoments.cli.sweep import swept_numbers  # noqa: PLC0415
 
+    if "help" in (settings or []):
+        print_tables(parameter_table(kind, shaped=covariance is not None))
+        return
     texts = {
         "n_components": components,
         "covariance_type": covariance,
         "activation": activation,
         "degree": degree,
     }
-    model = build_model(kind, texts, settings or [], seed)
+    numbers = swept_numbers(components)
+    asked = [components] if numbers is None else [str(number) for number in numbers]
+    models = [
+        build_model(kind, {**texts, "n_components": number}, settings or [], seed)
+        for number in asked
+    ]
     chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
-    how = {"scale": scale, "as_json": as_json, "quiet": quiet}
-    fit_file(model, file, chosen, output, checkpoint, **how)
+    fit_file(models, file, chosen, FitOptions(output, checkpoint, scale, as_json, quiet))
 
 
 @app.command(
@@ -192,13 +247,16 @@ def predict(  # noqa: PLR0913 (options, each described)
     *,
     output: WriteTo = None,
     proba: Annotated[
-        bool, Option("--proba", help="The probability of each component instead.")
+        bool, Option("--proba", help="Write the probability of each component instead.")
     ] = False,
     component: Annotated[
-        bool, Option("--component", help="For regressions also the most probable line per row.")
+        bool,
+        Option(
+            "--component", help="Write the most probable line of each row too, for regressions."
+        ),
     ] = False,
     keep: Annotated[
-        str | None, Option("--keep", metavar="A,B", help="Columns of the file to copy.")
+        str | None, Option("--keep", metavar="A,B", help="The columns of the file to copy.")
     ] = None,
     columns: FeatureNames = None,
     target: Target = None,
@@ -233,7 +291,7 @@ def score(  # noqa: PLR0913 (options, each described)
     file: RowsFile,
     *,
     rows: Annotated[
-        bool, Option("--rows", help="The log density of each row, as a table.")
+        bool, Option("--rows", help="Write the log density of each row, as a table.")
     ] = False,
     output: WriteTo = None,
     columns: FeatureNames = None,
@@ -261,6 +319,71 @@ def score(  # noqa: PLR0913 (options, each described)
     cls=Command,
     epilog="""\b
 Examples:
+  implicitmoments evaluate model.im held_out.csv
+  implicitmoments evaluate lines.im held_out.csv --target tuned --json
+""",
+)
+def evaluate(
+    model: ModelFile,
+    file: RowsFile,
+    *,
+    columns: FeatureNames = None,
+    target: Target = None,
+    drop_missing: DropMissing = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Evaluate a model on rows that it was not fitted to.
+
+    Prints the mean log density per row with its standard error beside that of the fit, BIC, the
+    error of predictions of labels, and how many rows each component has.
+    """
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
+    from implicitmoments.cli.held_out import evaluate_file  # noqa: PLC0415
+
+    chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    evaluate_file(model, file, chosen, as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
+  implicitmoments compare three.im four.im held_out.csv
+  implicitmoments compare lines.im others.im held_out.csv --target tuned --json
+""",
+)
+def compare(  # noqa: PLR0913 (options, each described)
+    model: ModelFile,
+    other: Annotated[
+        Path, Argument(metavar="OTHER", help="Another model file.", show_default=False)
+    ],
+    file: RowsFile,
+    *,
+    columns: FeatureNames = None,
+    target: Target = None,
+    drop_missing: DropMissing = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Compare two models on the same rows.
+
+    Rows that neither model was fitted to are best. Prints the mean log density per row of both,
+    or the squared error of their predictions, and whether the difference is larger than chance.
+    """
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
+    from implicitmoments.cli.held_out import compare_files  # noqa: PLC0415
+
+    chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    compare_files((model, other), file, chosen, as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    cls=Command,
+    epilog="""\b
+Examples:
   implicitmoments sample model.im -n 1000 --seed 1 > drawn.csv
   implicitmoments sample model.im -n 500000 -o drawn.parquet
 """,
@@ -268,16 +391,21 @@ Examples:
 def sample(
     model: ModelFile,
     *,
-    number: Annotated[int, Option("--number", "-n", min=1, help="Rows to draw.")] = 1_000,
+    number: Annotated[
+        int, Option("--number", "-n", min=1, help="The number of rows to draw.")
+    ] = 1_000,
     output: WriteTo = None,
     seed: Annotated[
-        int | None, Option("--seed", min=0, help="Default: every call draws new rows.")
+        int | None, Option("--seed", min=0, help="The seed; by default every call draws new rows.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Draw rows from a model: features, and label and component if it has them."""
+    """Draw rows from a model.
+
+    They have features, and a label and a component if the model has them.
+    """
     from implicitmoments.cli.answers import sample_file  # noqa: PLC0415
 
     sample_file(model, number, output, seed, as_json=as_json, quiet=quiet)
@@ -298,7 +426,7 @@ def report(  # noqa: PLR0913 (options, each described)
     output: Annotated[
         Path, Option("--output", "-o", help="The page to write; replaced if present.")
     ] = Path("report.html"),
-    title: Annotated[str | None, Option("--title", help="Title of the page.")] = None,
+    title: Annotated[str | None, Option("--title", help="The title of the page.")] = None,
     columns: FeatureNames = None,
     target: Target = None,
     drop_missing: DropMissing = False,
@@ -309,11 +437,23 @@ def report(  # noqa: PLR0913 (options, each described)
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Write one HTML page about a model and its rows: verdict, figures, numbers."""
+    """Write an HTML page about a model and its rows.
+
+    It has a verdict, pictures and numbers, in one file without network access.
+    """
     from implicitmoments.cli.answers import report_file  # noqa: PLC0415
     from implicitmoments.cli.columns import Columns  # noqa: PLC0415
+    from implicitmoments.cli.output import is_standard_output  # noqa: PLC0415
 
     chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    if is_standard_output(output):
+        if open_page:
+            raise bad_input("page_not_a_file")
+        with TemporaryDirectory(prefix="implicitmoments-") as folder:
+            page = Path(folder, "report.html")
+            report_file(model, file, chosen, page, title=title, quiet=quiet)
+            print_line(page.read_text("utf-8"))
+        return
     written = report_file(model, file, chosen, output, title=title, quiet=quiet)
     if as_json:
         print_line(json.dumps({"output": str(written)}))
@@ -329,13 +469,30 @@ def report(  # noqa: PLR0913 (options, each described)
 Examples:
   implicitmoments describe model.im
   implicitmoments describe model.im --json | jq .found.means
+  implicitmoments describe model.im --format csv > components.csv
+  implicitmoments describe model.im -o components.parquet
 """,
 )
-def describe(model: ModelFile, as_json: AsJson = False, debug: Debug = False) -> None:  # noqa: ARG001
-    """Describe a model file: fitted values, parameters, and notes of the fit."""
+def describe(
+    model: ModelFile,
+    *,
+    layout: Annotated[Layout, Option("--format", help=LAYOUT)] = Layout.table,
+    output: WriteTo = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Describe what a model file holds.
+
+    Prints fitted values, parameters, and notes of the fit.
+    """
     from implicitmoments.cli.description import describe_file  # noqa: PLC0415
 
-    describe_file(model, as_json=as_json)
+    if output is not None or layout is Layout.csv:
+        from implicitmoments.cli.answers import write_parameters  # noqa: PLC0415
+
+        write_parameters(model, output, as_json=as_json)
+    else:
+        describe_file(model, as_json=as_json or layout is Layout.json)
 
 
 @app.command(
@@ -348,15 +505,18 @@ Examples:
 )
 def demo(
     output: Annotated[
-        Path, Option("--output", "-o", help="Folder to write to; created if missing.")
+        Path, Option("--output", "-o", help="The folder to write to; created if missing.")
     ] = Path("implicitmoments-demo"),
     *,
-    seed: Annotated[int, Option("--seed", min=0, help="Seed of the data.")] = 0,
+    seed: Annotated[int, Option("--seed", min=0, help="The seed of the data.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Learn the four problems, compare with the truth and a standard tool, write a report."""
+    """Run the four problems on built-in data.
+
+    Compares the results with the truth and a standard tool, and writes a report.
+    """
     from implicitmoments.cli.demo import run_demo  # noqa: PLC0415
 
     run_demo(output, seed, as_json=as_json, quiet=quiet)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import csv
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import Floats
 from implicitmoments.cli.console import bad_input, print_note
-from implicitmoments.description import fit_columns
+from implicitmoments.description import FileUnits, fit_columns
 
 if TYPE_CHECKING:
     from implicitmoments.rows.files import FileSource
@@ -153,52 +151,19 @@ class ModelColumns:
             print_note("columns_by_position", pairs=pairs)
         return None
 
+    @property
+    def units(self) -> FileUnits:
+        """The units of the file that was fitted."""
+        return FileUnits(self.scale)
+
     def log_volume(self, model: Any) -> float:
         """Return by how much log densities of scaled columns exceed those of the columns."""
-        if self.scale is None or model.density_of_labels:
-            return 0.0
-        return math.fsum(np.log(self.scale))
+        return self.units.log_volume(model)
 
     def in_file_units(self, model: Any) -> dict[str, Any]:
-        """Return the fitted attributes that have units, in those of the file that was fitted.
-
-        Spherical covariances of scaled columns are diagonal in the units of the file.
-        """
-        scale = 1.0 if self.scale is None else self.scale
-        found: dict[str, Any] = {
-            name: to_numpy(getattr(model, name)) * (scale if name in model.points else 1 / scale)
-            for name in (*model.points, *model.slopes)
-            if getattr(model, name, None) is not None
-        }
-        if self.scale is None or not hasattr(model, "covariances_"):
-            return found
-        kind, factors = model.covariance_type_, self.scale**2
-        if kind in ("full", "tied"):
-            factors = np.outer(self.scale, self.scale)
-        constants, spherical = getattr(model, "_constants", None), "spherical" in kind
-        if spherical and constants is not None:  # columns without variation
-            factors = np.where(np.isnan(constants), factors, 0.0)
-        for name in ("covariances_", "covariance_errors_"):
-            if getattr(model, name, None) is not None:
-                values = np.asarray(to_numpy(getattr(model, name)))
-                found[name] = (values[..., None] if spherical else values) * factors
-        return {**found, "covariance_type_": kind.replace("spherical", "diag")}
+        """Return the fitted attributes that have units, in those of the file that was fitted."""
+        return self.units.attributes(model)
 
     def deviations(self, model: Any) -> Floats | None:
-        """Return the standard deviation of each column within components, in file units.
-
-        Of shape (n_features,), or (n_components, n_features) if components differ.
-        """
-        variance = getattr(model, "variance_", None)
-        if self.scale is None or variance is None:
-            return None
-        deviation = np.sqrt(np.asarray(to_numpy(variance), dtype=np.float64))
-        return np.asarray(deviation[..., None] * self.scale)
-
-    def with_scaled_names(self, model: Any) -> Any:
-        """Return a copy of the model whose columns are named as what they are: "width / 2.5"."""
-        twin = copy.copy(model)
-        if self.scale is not None:
-            pairs = zip(self.labels, self.scale, strict=True)
-            twin.feature_names_in_ = np.asarray([f"{n} / {s:.4g}" for n, s in pairs], dtype=object)
-        return twin
+        """Return the standard deviation of each column within components, in file units."""
+        return self.units.deviations(model)

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from implicitmoments.cli import Stopped, raise_on_signals
-from implicitmoments.notes import SENTENCES, CodedError, InputError, Note
+from implicitmoments.notes import QUIET, SENTENCES, CodedError, InputError, Note, printable
 from implicitmoments.registry import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -249,27 +249,45 @@ def print_note(code: str, **values: Any) -> None:
     _print_line("note", Note(code, values).sentence(as_typed))
 
 
+def print_warnings(notes: Iterable[Note]) -> None:
+    """Print the notes that may mean a wrong answer, which ``--quiet`` does not silence."""
+    for note in notes:
+        if note.code not in QUIET:
+            _print_line("warning", note.sentence(as_typed))
+
+
 def _print_line(what: str, words: str) -> None:
     with contextlib.suppress(OSError):
-        typer.echo(f"implicitmoments: {what}: {' '.join(words.split())}", err=True)
+        typer.echo(f"implicitmoments: {what}: {printable(' '.join(words.split()))}", err=True)
 
 
 def print_line(words: str) -> None:
-    """Print to standard output, and see that it gets there."""
+    """Print to standard output, and see that it gets there; control characters are escaped."""
+    _write_line(printable(words))
+
+
+def _write_line(words: str) -> None:
     with name_full_device("standard output"):
         sys.stdout.write(f"{words}\n")
         sys.stdout.flush()
 
 
 def print_tables(*shown: Any) -> None:
-    """Print rich tables and text; a closed pipe raises BrokenPipeError."""
+    """Print rich tables and text; a closed pipe raises BrokenPipeError.
+
+    Names come from files: they are printed without control characters, and are no markup.
+    """
     from rich.console import Console  # noqa: PLC0415 (not for --help)
 
-    console = Console()
+    class PlainConsole(Console):
+        def render_str(self, text: str, **how: Any) -> Any:
+            return super().render_str(printable(text), **how)
+
+    console = PlainConsole(markup=False, emoji=False, highlight=False)
     with name_full_device("standard output"), console.capture() as captured:
         for one in shown:
-            console.print(one, soft_wrap=isinstance(one, str), highlight=False, markup=False)
-    print_line(captured.get().removesuffix("\n"))
+            console.print(one, soft_wrap=isinstance(one, str))
+    _write_line(captured.get().removesuffix("\n"))
 
 
 def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress | None]:
@@ -279,6 +297,12 @@ def show_progress(quiet: bool) -> contextlib.AbstractContextManager[PassProgress
     from implicitmoments.cli.progress import PassProgress  # noqa: PLC0415 (not for --help)
 
     return PassProgress()
+
+
+def begin(progress: PassProgress | None, stage: str) -> None:
+    """Name the stage that begins, where progress is shown."""
+    if progress is not None:
+        progress.begin(stage)
 
 
 @contextlib.contextmanager

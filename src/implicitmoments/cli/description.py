@@ -29,8 +29,7 @@ UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
 
 def describe_file(path: Path, *, as_json: bool) -> None:
     """Print the contents of a model file."""
-    check_model_path(path)
-    model, parameters = load_description(path) or _loaded(path)
+    model, parameters = load_described(path)
     columns = ModelColumns.of(model)
     if as_json:
         print_document(model_document(model, parameters, columns))
@@ -43,6 +42,12 @@ def describe_file(path: Path, *, as_json: bool) -> None:
     values = (f"{name}={value!r}" for name, value in parameters.items())
     written = "parameters: " + ", ".join(values)
     print_tables(*model_tables(model, columns, rows, between=[written]))
+
+
+def load_described(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Load what a model file shows of itself, and its parameters; without its estimator."""
+    check_model_path(path)
+    return load_description(path) or _loaded(path)
 
 
 def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -86,7 +91,19 @@ def model_document(
 
 def print_document(document: Mapping[str, Any], indent: int | None = 2) -> None:
     """Print a document as JSON, with null for undefined numbers."""
-    print_line(json.dumps(as_json_values(document), indent=indent, ensure_ascii=False))
+    print_line(as_json_text(document, indent))
+
+
+def as_json_text(document: Any, indent: int | None = None) -> str:
+    r"""Return a document as JSON; what a terminal does not print is written as escapes.
+
+    Examples
+    --------
+    >>> print(as_json_text({"é": chr(0x9B) + "2J"}))
+    {"é": "\u009b2J"}
+    """
+    text = json.dumps(as_json_values(document), indent=indent, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def as_json_values(value: Any) -> Any:
@@ -142,6 +159,31 @@ def short_list(words: Sequence[str]) -> str:
     return ", ".join([*words[: MOST_FEATURES - 2], "…", words[-1]]) + f" ({len(words):,})"
 
 
+def parameter_columns(model: Any, columns: ModelColumns) -> dict[str, list[Any]]:
+    """Return the fitted parameters as columns with one entry per component, in file units.
+
+    Columns of further tables, such as standard errors, are named after them. A density has names
+    and values of its parameters.
+    """
+    first, *others = _in_file_units(model, columns)._parameter_tables()
+    joined = {name: [row[j] for row in first.rows] for j, name in enumerate(first.columns)}
+    if first.columns[1:] == ["value"]:
+        names = ("parameter", "value")
+        rows = [row for table in (first, *others) for row in table.rows]
+        return {name: [row[j] for row in rows] for j, name in enumerate(names)}
+    for table in others:
+        of = table.name.lower().removesuffix("s")
+        for j, name in enumerate(table.columns[1:], start=1):
+            joined[f"{of} of {name}"] = [row[j] for row in table.rows]
+    return joined
+
+
+def _in_file_units(model: Any, columns: ModelColumns) -> Any:
+    twin = copy.copy(model)
+    vars(twin).update(columns.in_file_units(model))
+    return twin
+
+
 def _component_tables(model: Any, columns: ModelColumns) -> list[Table]:
     """Return tables of the first components, in the units of the file.
 
@@ -149,10 +191,9 @@ def _component_tables(model: Any, columns: ModelColumns) -> list[Table]:
     """
     if not model.vectors or not hasattr(model, model.vectors):
         return []
-    twin = copy.copy(model)
-    vars(twin).update(columns.in_file_units(model))
     number = 2 if hasattr(model, "covariances_") else 1
-    return [_shown_table(each, columns.n_features) for each in twin._parameter_tables()[:number]]
+    tables = _in_file_units(model, columns)._parameter_tables()[:number]
+    return [_shown_table(each, columns.n_features) for each in tables]
 
 
 def _shown_table(found: Parameters, d: int) -> Table:

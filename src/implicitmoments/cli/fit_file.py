@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import types
-import typing
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,13 +13,14 @@ import numpy as np
 
 from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import (
-    OPTIONS,
     UnwritableError,
+    as_typed,
     bad_input,
+    begin,
     joined,
-    option_of,
     print_note,
     print_tables,
+    print_warnings,
     show_progress,
 )
 from implicitmoments.cli.description import (
@@ -33,7 +31,7 @@ from implicitmoments.cli.description import (
 )
 from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
-from implicitmoments.registry import ESTIMATORS, estimator_class
+from implicitmoments.cli.sweep import compare_numbers
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
@@ -44,33 +42,31 @@ COUNTED = 20  # rows that a column must count: fewer may be a coincidence
 MOST_NAMED = 12  # columns in a suggestion
 
 
-def fit_file(
-    model: Any,
-    file: str,
-    columns: Columns,
-    output: Path,
-    checkpoint: Path | None,
-    *,
-    scale: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Fit a model to the rows of a file, write it, and print a summary."""
-    check_output(output, file)
-    if checkpoint is not None:
-        check_output(checkpoint, file, option="--checkpoint")
-        if checkpoint.resolve() == output.resolve():
-            raise bad_input("output_is_checkpoint", path=output)
-    if model.labelled != (columns.target is not None):
-        code = "target_required" if model.labelled else "target_not_used"
-        raise bad_input(code, kind=model.kind)
+@dataclass(frozen=True)
+class FitOptions:
+    """How a model is fitted to a file, besides its parameters."""
+
+    output: Path
+    checkpoint: Path | None = None
+    scale: bool = False  # divide the features by their standard deviations
+    as_json: bool = False
+    quiet: bool = False
+
+
+def fit_file(models: Sequence[Any], file: str, columns: Columns, options: FitOptions) -> None:
+    """Fit a model to the rows of a file, write it, and print a summary.
+
+    Of several models, which differ in the number of components, the one of least BIC is written.
+    """
+    output, quiet = options.output, options.quiet
+    _check_options(models, file, columns, options)
     clock = perf_counter()
     with show_progress(quiet) as progress, open_table(file, columns) as (source, _):
         if not quiet:
-            _note_few_rows(model, source)
+            _note_few_rows(models[-1], source)
             _note_columns(source, columns)
         rows: Source = source
-        if scale:
+        if options.scale:
             scales = column_scales(source, progress)
             rows = ModelRows(
                 source,
@@ -80,8 +76,14 @@ def fit_file(
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are among the notes of the model
-            model.fit(rows, checkpoint=checkpoint, progress=progress)
-            own = ModelColumns.of(model)
+            for model in models:
+                begin(progress, f"fitting {_called(model, models)}")
+                model.fit(rows, checkpoint=_journal(model, models, options), progress=progress)
+            begin(progress, "measuring the fit")
+            own, sweep = ModelColumns.of(models[0]), None
+            if len(models) > 1:
+                sweep = compare_numbers(models, rows, own.log_volume(models[0]))
+            model = models[0] if sweep is None else sweep.chosen()
             score = model.score(rows) - own.log_volume(model) if hasattr(model, "score") else None
         counts = {"rows": source.n_rows, "dropped": source.n_dropped}
     try:
@@ -89,13 +91,50 @@ def fit_file(
     except ModelFileError as reason:
         raise UnwritableError(reason.code, reason.template, **reason.values) from reason
     seconds = perf_counter() - clock
-    if as_json:
+    if options.as_json:
         measured = {**counts, "score": score, "seconds": round(seconds, 3)}
         document = model_document(model, model.get_params(deep=False), own)
-        print_document(document | measured | {"output": str(output)})
-    elif not quiet:
-        ending = f"wrote {output} after {seconds:.1f} s"
-        print_tables(*model_tables(model, own, _first_lines(model, own, counts, score)), ending)
+        swept = {} if sweep is None else sweep.document()
+        print_document(document | measured | swept | {"output": str(output)})
+    elif quiet:
+        print_warnings(model.notes_)
+    else:
+        shown = [] if sweep is None else [sweep.table(), sweep.choice().sentence(as_typed)]
+        shown += model_tables(model, own, _first_lines(model, own, counts, score))
+        print_tables(*shown, f"wrote {output} after {seconds:.1f} s")
+
+
+def _called(model: Any, models: Sequence[Any]) -> str:
+    """Return what the progress calls a model: one of several by its number of components."""
+    return model.kind if len(models) == 1 else f"-k {model.n_components}"
+
+
+def _check_options(
+    models: Sequence[Any], file: str, columns: Columns, options: FitOptions
+) -> None:
+    """Raise before any work for what cannot be written or fitted."""
+    check_output(options.output, file)
+    for model in models:
+        checkpoint = _journal(model, models, options)
+        if checkpoint is None:
+            continue
+        check_output(checkpoint, file, option="--checkpoint")
+        if checkpoint.resolve() == options.output.resolve():
+            raise bad_input("output_is_checkpoint", path=options.output)
+    model = models[0]
+    if model.labelled != (columns.target is not None):
+        code = "target_required" if model.labelled else "target_not_used"
+        raise bad_input(code, kind=model.kind)
+    if len(models) > 1 and not hasattr(model, "bic"):
+        raise bad_input("no_criterion", kind=model.kind)
+
+
+def _journal(model: Any, models: Sequence[Any], options: FitOptions) -> Path | None:
+    """Return the checkpoint of a model: one of several has its own, ``rows.journal.k3``."""
+    path = options.checkpoint
+    if path is None or len(models) == 1:
+        return path
+    return path.with_name(f"{path.name}.k{model.n_components}")
 
 
 def _first_lines(
@@ -110,7 +149,7 @@ def _first_lines(
 
 
 def _note_few_rows(model: Any, source: FileSource) -> None:
-    """Warn before fitting if there are few rows per component."""
+    """Print before fitting that there are few rows per component."""
     k, n = model.n_components, source.n_rows
     if not isinstance(k, int) or k < 2:
         return
@@ -137,115 +176,3 @@ def _note_columns(source: FileSource, columns: Columns) -> None:
     option = f"--columns {joined(others)}" if 0 < len(others) <= MOST_NAMED else "--columns"
     for name, (code, values) in doubtful.items():
         print_note(code, column=name, option=option, **values)
-
-
-FLAGS = {"true": True, "yes": True, "false": False, "no": False}
-EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    types.NoneType: "none",
-}
-
-
-def build_model(
-    kind: str, options: Mapping[str, str | None], settings: Sequence[str], seed: int
-) -> Any:
-    """Build an estimator of a kind, or a class name, from text.
-
-    ``options`` are parameters that have options of their own, None if not given, and
-    ``settings`` are ``name=value`` for any other. A mixture whose covariance is given is a
-    ``GaussianMixture``.
-    """
-    texts = _given_once(options, settings)
-    shaped = kind == "mixture" and "covariance_type" in texts
-    estimator = _find_class("gaussian-mixture" if shaped else kind)
-    hints = typing.get_type_hints(estimator.__init__)
-    arrays = {name for name, hint in hints.items() if hint is Any}  # not to be typed
-    names = [
-        name
-        for name in estimator().get_params(deep=False)
-        if name not in {"random_state", *arrays}
-    ]
-    can_choose = str in _types(hints["n_components"])
-    if texts.setdefault("n_components", "auto") == "auto" and not can_choose:
-        raise bad_input("number_required", kind=estimator.kind)
-    values: dict[str, Any] = {"random_state": seed}
-    for name, text in texts.items():
-        option = OPTIONS.get(name, option_of(name))
-        if name not in names:
-            known = [each for each in names if each not in OPTIONS]
-            raise bad_input(
-                "unknown_parameter",
-                kind=estimator.kind,
-                name=name,
-                option=option,
-                known=", ".join(known),
-                near=_near(name, known),
-            )
-        values[name] = _parse(text, hints[name], option)
-    return estimator(**values)
-
-
-def _find_class(word: str) -> Any:
-    kinds = ESTIMATORS
-    with contextlib.suppress(KeyError):
-        return estimator_class(word)
-    if Path(word).suffix or Path(word).exists():
-        raise bad_input("kind_missing", word=word, kinds=", ".join(kinds))
-    raise bad_input(
-        "unknown_model",
-        word=word,
-        kinds=", ".join(kinds),
-        near=_near(word, (*kinds, *kinds.values())),
-    )
-
-
-def _given_once(options: Mapping[str, str | None], settings: Sequence[str]) -> dict[str, str]:
-    """Return the text of each parameter, none of which may be given twice."""
-    texts = {name: text for name, text in options.items() if text is not None}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise bad_input("setting_without_value", text=setting)
-        if name in texts:
-            raise bad_input("parameter_twice", name=name)
-        if name == "random_state":
-            raise bad_input("seed_by_setting")
-        texts[name] = text
-    return texts
-
-
-def _parse(text: str, hint: Any, option: str) -> Any:
-    """Parse a value by the annotation of its parameter."""
-    kinds, plain = _types(hint), text.strip()
-    if types.NoneType in kinds and plain.lower() == "none":
-        return None
-    if bool in kinds and plain.lower() in FLAGS:
-        return FLAGS[plain.lower()]
-    for kind in (int, float):
-        if kind in kinds:
-            try:
-                return kind(plain)
-            except ValueError:
-                continue
-    if str in kinds:
-        return plain
-    raise bad_input(
-        "value_of_another_type",
-        option=option,
-        expected=" or ".join(words for kind, words in EXPECTED.items() if kind in kinds),
-        text=text,
-    )
-
-
-def _types(hint: Any) -> set[Any]:
-    """Return the types that an annotation allows: a type or a union."""
-    return set(typing.get_args(hint)) or {hint}
-
-
-def _near(word: str, known: Iterable[str]) -> str:
-    """Return a question if a word was probably mistyped."""
-    by_letters = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(word.lower(), by_letters, 1)
-    return f"; did you mean {by_letters[found[0]]}?" if found else ""

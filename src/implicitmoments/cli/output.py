@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,8 +12,10 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.cli.console import bad_input, name_full_device, show_progress
-from implicitmoments.cli.description import as_json_values, print_document
+from implicitmoments.cli.console import bad_input, name_full_device, print_line, show_progress
+from implicitmoments.cli.description import as_json_text, print_document
+from implicitmoments.description import counted
+from implicitmoments.notes import printable
 from implicitmoments.rows.files import require
 from implicitmoments.saving.files import whole_file
 
@@ -27,6 +28,11 @@ PAGE_KINDS = (".html", ".htm")
 Piece: TypeAlias = Mapping[str, np.ndarray[Any, Any]]  # columns of some rows
 
 
+def is_standard_output(path: Path | None) -> bool:
+    """Say whether output goes to standard output: no path, or ``-``."""
+    return path is None or str(path) == "-"
+
+
 def check_output(
     path: Path, *read: str | Path, kinds: tuple[str, ...] = (), option: str = "-o"
 ) -> None:
@@ -34,11 +40,12 @@ def check_output(
 
     It must have a suffix of ``kinds``, if there are any. The path was given by ``option``.
     """
+    if is_standard_output(path) and kinds:  # of text: a model is a file
+        return
     device = path.absolute().is_relative_to("/dev")  # /dev/stdout may be a file by another name
-    if str(path) == "-" or device or (path.exists() and not path.is_file() and not path.is_dir()):
-        instead = (
-            "omit -o for standard output" if kinds == TABLE_KINDS else f"give {option} a file"
-        )
+    strange = path.exists() and not path.is_file() and not path.is_dir()
+    if is_standard_output(path) or device or strange:
+        instead = f"give {option} {'-' if kinds else 'a file'}"
         raise bad_input("output_not_a_file", path=path, instead=instead)
     target = Path(os.path.realpath(path))
     if kinds and target.suffix.lower() not in kinds:
@@ -66,10 +73,13 @@ def write_table(
     """Write a table incrementally, in the format of its suffix; to stdout without a path.
 
     Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
-    the path. ``what`` names the progress.
+    the path. ``what`` names the progress. On standard output control characters in names of
+    columns are escaped; a file has the names as they are.
     """
-    if path is None:
+    if path is None or is_standard_output(path):
         with name_full_device("standard output"):
+            if not as_json:  # whose escapes are those of JSON
+                pieces = ({printable(n): v for n, v in piece.items()} for piece in pieces)
             _write_text(pieces, sys.stdout, ".json" if as_json else ".csv")
         return
     kind = path.suffix.lower()
@@ -89,6 +99,8 @@ def write_table(
             text.detach()
     if as_json:
         print_document({"rows": n_rows, "output": str(path)}, indent=None)
+    elif not quiet:
+        print_line(f"wrote {path}, {counted(n_rows, 'row')}")
 
 
 def _watch(
@@ -109,8 +121,7 @@ def _write_text(pieces: Iterable[Piece], file: IO[str], kind: str) -> None:
         before = "[\n"
         for piece in pieces:
             for row in _rows(piece):
-                record = as_json_values(dict(zip(piece, row, strict=True)))
-                file.write(before + json.dumps(record, ensure_ascii=False))
+                file.write(before + as_json_text(dict(zip(piece, row, strict=True))))
                 before = ",\n"
         file.write("[]\n" if before == "[\n" else "\n]\n")
     else:

@@ -29,6 +29,7 @@ class PassProgress:
             transient=True,
         )
         self._task = self._bar.add_task("reading rows", total=None, what="")
+        self._stage = "reading rows"
         self._number, self._last = 0, ("", 0)
 
     def __enter__(self) -> Self:
@@ -38,13 +39,21 @@ class PassProgress:
     def __exit__(self, *reason: object) -> None:
         self._bar.stop()
 
+    def begin(self, stage: str) -> None:
+        """Name the stage that begins; passes over the rows are shown as parts of it."""
+        self._stage = stage
+        self._bar.reset(self._task, total=None, description=stage, what="")
+
     def __call__(self, what: str, done: int, total: int) -> None:
         """Update the progress: the purpose of the pass, rows done, rows in all."""
         if what != self._last[0] or done <= self._last[1]:
             self._number += 1
-            self._bar.reset(self._task, total=total, description=f"pass {self._number}", what=what)
+            self._bar.reset(self._task, total=total, description=self._described(), what=what)
         self._last = (what, done)
         self._bar.update(self._task, completed=done)
+
+    def _described(self) -> str:
+        return f"{self._stage}, pass {self._number}"
 
 
 class _Status(ProgressColumn):

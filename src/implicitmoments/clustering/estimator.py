@@ -120,7 +120,7 @@ class SphericalMixtureClusterer(
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.

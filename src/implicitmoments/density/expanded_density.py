@@ -302,4 +302,4 @@ class ExpandedDensity(
         sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
         pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
         logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)
-        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)

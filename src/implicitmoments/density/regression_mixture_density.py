@@ -44,8 +44,8 @@ from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
+from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import Near
-from implicitmoments.rows.second_moments import find_deviations, looks_standard
 from implicitmoments.validation import (
     check_flag,
     check_number_or,
@@ -118,7 +118,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component;
         ``stats_["outliers"]`` counts them.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.

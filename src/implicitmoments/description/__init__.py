@@ -29,3 +29,4 @@ from implicitmoments.description.models import (
     SphericalMixtureDensityDescription,
     SphericalMixtureDescription,
 )
+from implicitmoments.description.units import FileUnits

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import Entries, Floats
 from implicitmoments.description.base import (
     FOUND,
     Description,
@@ -19,12 +19,24 @@ from implicitmoments.description.base import (
     numbered_rows,
 )
 
+# fitted attributes of a mixture: one per component, and for each of d features
+WEIGHTS = Annotated[Floats, Entries(("k",), weights=True)]
+PER_COMPONENT = Annotated[Floats, Entries(("k",))]
+VECTORS = Annotated[Floats, Entries(("k d",))]
+FREEDOM = Annotated[float, Entries(("",), positive=True)]
+SHAPES = (  # of covariances
+    *("full: k d d", "tied: d d", "diag: k d", "tied_diag: d", "spherical: k"),
+    "tied_spherical:",
+)
 ASSUMED_NOISE = "noise assumed by the expansion"
 PARAMETERS = {  # of a density: their names and meanings
     "degree_": ("degree", "Of the polynomial that multiplies a Gaussian."),
     "clip_": ("largest ratio to the Gaussian", "The polynomial is clipped there."),
     "normalizer_": ("normaliser", "The integral of the clipped polynomial times the Gaussian."),
-    "acceptance_rate_": ("acceptance rate", "The share of proposals that sample() keeps."),
+    "acceptance_rate_": (
+        "acceptance rate",
+        "The share of proposals that are kept where rows are drawn.",
+    ),
     "variance_": ("variance of the Gaussian", "That of the noise, along every direction."),
     "noise_": (
         ASSUMED_NOISE,
@@ -53,23 +65,46 @@ class SphericalDescription(MeansDescription):
     """A model with means, weights, and one variance for all components or one each."""
 
     saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "variance_": float | Floats,
+        "weights_": WEIGHTS,
+        "means_": VECTORS,
+        "variance_": Annotated[float | Floats, Entries(("", "k"), variances=True)],
     }
 
     variance_: Any
+    _deviations: Floats | None = None  # (d,) or (k, d), of a copy in the units of the file
 
     def _variances(self) -> Floats:
         return np.broadcast_to(as_floats(self.variance_), self._k())
 
+    def _findings(self) -> dict[str, Any]:
+        found = super()._findings()
+        if self._deviations is not None:  # columns differ, and the tables have them
+            del found[FOUND["variance_"]]
+        return found
+
     def _parameter_tables(self) -> list[Table]:
+        if self._deviations is not None:
+            return self._tables_in_units(np.broadcast_to(self._deviations, self.means_.shape))
         columns = [self.component, "weight", "variance", *column_names(self)]
         parts = (self.weights_, self._variances(), self.means_)
         errors = ("weight_errors_", "variance_errors_", "mean_errors_")
         return [
             Table(f"{self.component.capitalize()}s", columns, numbered_rows(*parts)),
             *error_table(self, columns, *errors),
+        ]
+
+    def _tables_in_units(self, deviations: Floats) -> list[Table]:
+        """Return tables of a model whose columns have a standard deviation each, (k, d)."""
+        names = column_names(self)
+        columns = [self.component, "weight", *names]
+        return [
+            Table(
+                f"{self.component.capitalize()}s",
+                columns,
+                numbered_rows(self.weights_, self.means_),
+            ),
+            *error_table(self, columns, "weight_errors_", "mean_errors_"),
+            Table("Standard deviations", [self.component, *names], numbered_rows(deviations)),
         ]
 
 
@@ -91,7 +126,10 @@ class SphericalMixtureClustererDescription(SphericalDescription):
     component = "cluster"
     results = ("n_components_", "weights_", "means_", "variance_", "order_")
     points = ("means_",)
-    saved: ClassVar[Mapping[str, Any]] = {**SphericalDescription.saved, "variance_": float}
+    saved: ClassVar[Mapping[str, Any]] = {
+        **SphericalDescription.saved,
+        "variance_": Annotated[float, Entries(("",), variances=True)],
+    }
 
 
 class GaussianMixtureDescription(MeansDescription):
@@ -104,11 +142,13 @@ class GaussianMixtureDescription(MeansDescription):
         *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": Floats,
-        "means_": Floats,
-        "covariances_": float | Floats,
+        "weights_": WEIGHTS,
+        "means_": VECTORS,
+        "covariances_": Annotated[
+            float | Floats, Entries(SHAPES, variances=True, chosen_by="covariance_type_")
+        ],
         "covariance_type_": str,
-        "degrees_of_freedom_": float,
+        "degrees_of_freedom_": FREEDOM,
     }
 
     covariances_: Any
@@ -150,8 +190,11 @@ class RegressionMixtureDescription(Description):
         *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
     saved: ClassVar[Mapping[str, Any]] = {
-        **dict.fromkeys(("coef_", "intercept_", "weights_", "noise_"), Floats),
-        "degrees_of_freedom_": float,
+        "coef_": VECTORS,
+        "intercept_": PER_COMPONENT,
+        "weights_": WEIGHTS,
+        "noise_": Annotated[Floats, Entries(("k",), variances=True)],
+        "degrees_of_freedom_": FREEDOM,
     }
     slopes = ("coef_", "coef_errors_")
 
@@ -228,6 +271,8 @@ class DensityDescription(Description):
 class SphericalMixtureDensityDescription(DensityDescription):
     """Description of a ``SphericalMixtureDensity``."""
 
+    _deviations: Floats | None = None  # (d,), of a copy in the units of the file
+
     kind = "density"
     results = ("variance_", "center_", "degree_", "acceptance_rate_")
     points = ("center_",)
@@ -236,10 +281,13 @@ class SphericalMixtureDensityDescription(DensityDescription):
     center_: Any
 
     def _parameter_tables(self) -> list[Table]:
-        center = as_floats(self.center_).tolist()
-        rows = [[*pair] for pair in zip(column_names(self), center, strict=True)]
-        center_table = Table("Centre of the Gaussian", ["column", "value"], rows)
-        if np.ndim(self.variance_) == 0:
+        parts = {"value": as_floats(self.center_)}
+        if self._deviations is not None:
+            parts["standard deviation"] = self._deviations
+        values = (part.tolist() for part in parts.values())
+        rows = [[*each] for each in zip(column_names(self), *values, strict=True)]
+        center_table = Table("Centre of the Gaussian", ["column", *parts], rows)
+        if np.ndim(self.variance_) == 0 and self._deviations is None:
             return [self._density_table("variance_"), center_table]
         return [self._density_table(), center_table]
 

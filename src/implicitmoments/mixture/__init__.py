@@ -1,11 +1,12 @@
 """Mixtures of Gaussians: starts that compete, search, EM on all rows."""
 
 from implicitmoments.mixture.diagnostics import ROWS_FOR_WIDTH, measure_within
+from implicitmoments.mixture.expansion import log_densities, log_joint
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.far_groups import far_groups
 from implicitmoments.mixture.fit import search_again
 from implicitmoments.mixture.gaussian import GaussianMixture
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, log_densities, log_joint
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.mixture.spherical import SphericalMixture

@@ -16,6 +16,7 @@ from implicitmoments.rows.draws import Integers
 from implicitmoments.search.em import Places
 
 AT_ONCE = 0.25  # of the merges that are left: the last ones are made one by one
+RIDGE = 1e-6  # of the variances of columns: groups of a few rows are no narrower by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class FreeAgglomeration(Agglomeration):
 
     def __init__(self, groups: GroupSums, family: GaussianFamily) -> None:
         super().__init__(groups, family)
-        self.ridge = float(np.mean(family.least))
+        self.ridge = max(float(np.mean(family.least)), RIDGE)
         self.pooled = groups.inside.sum(axis=0) / self.total
         self.own = self._cost(groups)
         self.pairs = np.full((groups.k, groups.k), np.inf)
@@ -121,7 +122,8 @@ class FreeAgglomeration(Agglomeration):
     def state(self) -> Gaussians:
         """Return the mixture of the groups."""
         g = self.groups
-        covariances = self.family.raised(self.kind.covariances(self._borrowed(g), self.d))
+        covariances = self.kind.covariances(self._borrowed(g), self.d)
+        covariances = self.family.raised(covariances, g.means)
         return Gaussians(g.counts / self.total, g.means, covariances)
 
     def _cheapest(self) -> tuple[Integers, Floats]:
@@ -176,7 +178,8 @@ class TiedAgglomeration(Agglomeration):
     def covariance(self) -> Floats:
         """The covariance that all groups share: (d, d), or its diagonal."""
         pooled = self.groups.inside.sum(axis=0)[None] / self.total
-        return np.asarray(self.family.raised(self.kind.covariances(pooled, self.d))[0])
+        covariances = self.kind.covariances(pooled, self.d)
+        return np.asarray(self.family.raised(covariances, self.groups.means)[0])
 
     @property
     def cost(self) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, linear_rows, move_like, softmax_rows, to_numpy
+from implicitmoments.arrays import Floats, softmax_rows, to_numpy
+from implicitmoments.mixture.expansion import Expansion
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note, Notes
@@ -32,6 +33,7 @@ CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 PROBED = 20_000  # rows in which columns are compared
 FEW_TO_COMPARE = 100  # before: two columns that are not one have no such correlation in as many
 ROWS_TO_COMPARE = 2  # any two columns of two rows are linear functions of one another
+ALIKE = 1e-3  # of a standard deviation: components that are closer are one by any use
 TIED_SPHERICAL = CovarianceType("tied_spherical")
 
 
@@ -74,8 +76,8 @@ def measure_within(
 ) -> Within:
     """Measure the rows of a sample about the means."""
     lifted = kind.lift(sample.block)["x"]
-    joint = mixture.in_law(linear_rows(lifted, move_like(kind.slopes(mixture), lifted)))
-    shares = to_numpy(softmax_rows(joint)[0])
+    joint = Expansion.of(mixture, kind, lifted).joint(lifted)
+    shares = to_numpy(softmax_rows(mixture.in_law(joint))[0])
     labels, counts = shares.argmax(axis=1), sample.counts
     sums = counts @ shares
     right = np.bincount(labels, counts * shares.max(axis=1), mixture.k)
@@ -150,7 +152,31 @@ def notes_on(fit: Evidence) -> Notes:
         notes.append(Note("outliers_dropped", {"n": fit.stats["outliers"]}))
     notes += _notes_on_columns(fit)
     notes += _notes_on_rows(fit)
+    notes += _notes_on_copies(fit)
     return Notes([*notes, *_notes_on_number(fit), *_notes_on_start(fit)])
+
+
+def _notes_on_copies(fit: Evidence) -> Notes:
+    """Return a note on components that are the same, unless a better number is known."""
+    if fit.better is not None and fit.better.code == "components_are_one":
+        return Notes()
+    twins = [_twins_of(fit.mixture, i) for i in range(fit.mixture.k)]
+    which = [i for i, found in enumerate(twins) if found]
+    if not which:
+        return Notes()
+    fewer = sum(not found or i < min(found) for i, found in enumerate(twins))
+    return Notes([Note("components_identical", {"which": which, "fewer": fewer})])
+
+
+def _twins_of(mixture: Gaussians, i: int) -> list[int]:
+    """Return the other components that have the mean and covariance of this one."""
+    deviations = np.sqrt(mixture.variances[i])
+    near = np.all(np.abs(mixture.means - mixture.means[i]) <= ALIKE * deviations, axis=1)
+    near[i] = False
+    scale = deviations**2 if mixture.diagonal else np.outer(deviations, deviations)
+    apart = np.abs(mixture.covariances[near] - mixture.covariances[i]) / scale
+    alike = [bool((each <= ALIKE).all()) for each in apart]
+    return [int(j) for j, same in zip(np.flatnonzero(near), alike, strict=True) if same]
 
 
 def _notes_on_number(fit: Evidence) -> Notes:

@@ -233,7 +233,8 @@ class MixtureEstimator(MixtureSummary):
         within = look_within(found.view, rows, self._mixture(), rng)
         better = self._numbered(found.better, found.fitted.state)
         self._check(within, better, found.n_moves, rows)
-        which = found.view.at_floor(self._mixture(), self._options(rows).ridge).tolist()
+        order = self._order(found.fitted.state)
+        which = np.flatnonzero(np.isin(order, found.at_floor)).tolist()
         if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
             self.notes_.append(Note("variance_at_floor", {"which": which}))
         self._store_errors(rows, found.view)

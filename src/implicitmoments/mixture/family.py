@@ -13,29 +13,37 @@ from implicitmoments.arrays import (
     TINY,
     Array,
     Floats,
-    cross_sums,
-    linear_rows,
-    move_like,
     namespace_of,
-    softmax_rows,
     to_numpy,
 )
-from implicitmoments.arrays.near_components import near_sums
 from implicitmoments.mixture.candidates import missing_components, split_starts
+from implicitmoments.mixture.e_step import (
+    as_sums,
+    block_sums,
+    linear_sums,
+    sums_with_products,
+    unmapped,
+    weighted_sums,
+)
+from implicitmoments.mixture.expansion import Expansion
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
     GaussianSums,
-    indefinite,
     pairs,
     precisions_of,
 )
+from implicitmoments.mixture.least_variances import (
+    lost_variances,
+    raise_covariances,
+    step_variances,
+)
 from implicitmoments.mixture.pair_trials import fit_pairs
-from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.rows import Rows, Sums
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
     FIRST,
-    expected_factors,
     information,
     unpack_freedom,
     update_freedom,
@@ -44,14 +52,15 @@ from implicitmoments.search.noise import (
 EMPTY = 1e-8  # of a row: a component with less keeps its mean
 SMALLEST_SHARE = 1e-12  # weight of an empty component, so that it can come back
 LOWEST_LOG = -600.0  # exp of less is 0
-FAR_CENTER = 1e3  # units: subtracting the centre afterwards loses 3 of 16 digits
 
 
 @dataclass(frozen=True)
 class GaussianFamily:
     """Gaussian mixtures in the terms of :class:`implicitmoments.search.Family`.
 
-    Rows are expected in standardised columns: ``least`` is relative to their variance.
+    Rows are expected in standardised columns: ``least`` is relative to their variance. The least
+    variance of a component is that of the columns or, if larger, that of the precision of rows
+    beside its mean.
     """
 
     kind: CovarianceType
@@ -63,6 +72,7 @@ class GaussianFamily:
     student: bool = False
     # Columns for which parameters are counted, where rows are coordinates on a span of them.
     columns: int | None = None
+    epsilon: float = DOUBLE  # of the precision of the rows
 
     @property
     def free(self) -> bool:
@@ -71,29 +81,34 @@ class GaussianFamily:
 
     def e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         """Return the sums of one pass over all rows."""
-        if not self.free and state.shared and state.gaussian:
+        expansion = Expansion.of(state, self.kind, rows.like)
+        if not self.free and state.shared and state.gaussian and not len(expansion.far):
             return self._shared_e_step(rows, state)
         lifted = rows.lifted_by(self.kind.lift)
-        step = partial(_block_sums, self.kind.slopes(state), np.zeros(state.k), state)
-        found = lifted.fold(step, width=state.k, what="EM")
+        found = lifted.fold(partial(block_sums, expansion), width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
-        return _as_sums(found, state.d, level, total)
+        return as_sums(found, state.d, level, total, expansion.about)
 
     def _shared_e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
         r"""Sum as the E-step does where all components have one covariance C.
 
         The term :math:`-x^\top C^{-1} x / 2` is common to all components: it follows from the sum
-        of products of all rows, which is computed once. Of that sum components get what gives
-        each the same covariance: a shared one asks for no more.
+        of products of all rows, which the first pass computes. Of that sum components get what
+        gives each the same covariance: a shared one asks for no more.
         """
         linear, offsets, precisions = state.linear_parts(state.covariances[:1])
-        given, center, scale = _unmapped(rows)
+        given, center, scale = unmapped(rows)
         slopes = scale[:, None] * linear.T
-        step = partial(_block_sums, slopes, offsets - center @ slopes, state)
+        step = partial(linear_sums, slopes, offsets - center @ slopes)
+        if self.kind.shape not in rows.product_sums:
+            full = self.kind.shape == "full"
+            step = partial(sums_with_products, step, full, center, scale)
         found = given.fold(step, width=state.k, what="EM")
         counts, total = to_numpy(found["counts"]), float(found["total"])
         points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
-        products = rows.lifted_by(self.kind.lift).point_sum[None, state.d : -1]
+        if "products" in found:
+            rows.product_sums[self.kind.shape] = self.kind.gathered(to_numpy(found["products"]))
+        products = rows.product_sums[self.kind.shape]
         common = np.sum(precisions * self.kind.covariances(products, state.d))
         about_zero = counts[:, None] * self.kind.products(
             points / np.maximum(counts, TINY)[:, None]
@@ -112,12 +127,14 @@ class GaussianFamily:
         means, inside = self._about_means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         pooled = inside.sum(axis=0, keepdims=True) / sums.total
+        least = self.least_variances(means, means - sums.about)
         if self.known is not None:
             covariances = np.broadcast_to(self.known, before.covariances.shape)
         elif self.kind.tied:
-            covariances = np.repeat(self._covariances(pooled, before.d), before.k, axis=0)
+            least = weights[None] @ least / weights.sum()
+            covariances = np.repeat(self._covariances(pooled, least), before.k, axis=0)
         else:
-            covariances = self._separate(sums.counts, inside, pooled, before)
+            covariances = self._separate(sums.counts, inside, pooled, least, before)
         freedom = self.adopt(before).freedom
         if not before.gaussian:
             every = (float(each.sum()) for each in (sums.counts, sums.factors, sums.tails))
@@ -138,36 +155,45 @@ class GaussianFamily:
         """Return means, and sums of products about them, (k, q)."""
         filled = sums.counts > EMPTY
         safe = np.where(filled, sums.factors, 1.0)[:, None]
-        means = np.where(filled[:, None], sums.points / safe, before.means)
-        return means, sums.products - sums.factors[:, None] * self.kind.products(means)
+        steps = np.where(filled[:, None], sums.points / safe, before.means - sums.about)
+        inside = sums.products - sums.factors[:, None] * self.kind.products(steps)
+        return sums.about + steps, inside
 
-    def _covariances(self, products: Floats, d: int) -> Floats:
-        if self.kind.shape != "full":
-            products = np.maximum(products, 0.0)  # but for rounding
-        return self.raised(self.kind.covariances(products, d))
+    def _covariances(self, products: Floats, least: Floats) -> Floats:
+        found = self.kind.covariances(products, least.shape[1])
+        return raise_covariances(found, least, self.epsilon)
 
-    def raised(self, covariances: Floats) -> Floats:
-        """Return the most likely covariances that are at least diag(least)."""
-        if covariances.ndim == 2:
-            return np.maximum(covariances, self.least)
-        least = np.broadcast_to(np.asarray(self.least, dtype=float), covariances.shape[-1:])
-        low = np.any(np.diagonal(covariances, axis1=1, axis2=2) < least, axis=1)
-        low[~low] = indefinite(covariances[~low] - np.diag(least))
-        if low.any():
-            roots = np.sqrt(np.outer(least, least))
-            values, vectors = np.linalg.eigh(covariances[low] / roots)
-            raised = vectors * np.maximum(values, 1.0)[:, None, :]
-            covariances = covariances.copy()
-            covariances[low] = raised @ vectors.transpose(0, 2, 1) * roots
-        return covariances
+    def least_variances(self, means: Floats, steps: Floats | None = None) -> Floats:
+        """Return the least variances of the columns of components with these means, (k, d).
+
+        Those of the columns, or of the precision of rows beside the mean; with ``steps`` (k, d),
+        the distances of the means from the points about which rows were summed, not below the
+        rounding of these sums. The next E-step then takes them about the mean.
+        """
+        least = np.maximum(self.least, step_variances(self.epsilon * means))
+        if steps is not None:
+            least = np.maximum(least, lost_variances(steps))
+        if self.kind.shape == "spherical":
+            least = np.repeat(least.mean(axis=1, keepdims=True), means.shape[1], axis=1)
+        return least
+
+    def raised(self, covariances: Floats, means: Floats) -> Floats:
+        """Return the most likely covariances that components with these means may have.
+
+        One covariance is that of all components.
+        """
+        least = self.least_variances(means)
+        if len(covariances) < len(means):
+            least = least.mean(axis=0, keepdims=True)
+        return raise_covariances(covariances, least, self.epsilon)
 
     def _separate(
-        self, counts: Floats, inside: Floats, pooled: Floats, before: Gaussians
+        self, counts: Floats, inside: Floats, pooled: Floats, least: Floats, before: Gaussians
     ) -> Floats:
         """Return one covariance per component; that of an empty one stays as it was."""
         borrowed = np.maximum(self.kind.fewest_rows(before.d) - counts, 0.0)[:, None]
         products = (inside + borrowed * pooled) / (counts[:, None] + borrowed)
-        found = self._covariances(products, before.d)
+        found = self._covariances(products, least)
         empty = counts <= EMPTY
         found[empty] = before.covariances[empty]
         return found
@@ -200,7 +226,7 @@ class GaussianFamily:
         means, covariances = packed[k : k + k * d].reshape(k, d), like.covariances
         if self.known is None:
             shape = packed[k + k * d :].reshape(self._n_estimated(like), -1)
-            covariances = self.raised(self._unpacked_covariances(shape, d))
+            covariances = self.raised(self._unpacked_covariances(shape, d), means)
             covariances = np.repeat(covariances, k // len(covariances), axis=0)
         return Gaussians(weights / weights.sum(), means, covariances, freedom)
 
@@ -242,14 +268,11 @@ class GaussianFamily:
 
     def log_joint(self, rows: Rows, state: Gaussians) -> Array:
         """Return log weight plus log density, (n, k)."""
-        lifted, slopes = rows.lifted_by(self.kind.lift), self.kind.slopes(state)
+        lifted = rows.lifted_by(self.kind.lift)
+        expansion = Expansion.of(state, self.kind, rows.like)
         if lifted.held:
-            x = lifted.block["x"]
-            return state.in_law(linear_rows(x, move_like(slopes, x)))
-        parts = [
-            state.in_law(linear_rows(block["x"], move_like(slopes, block["x"])))
-            for block in lifted.blocks(state.k)
-        ]
+            return state.in_law(expansion.joint(lifted.block["x"]))
+        parts = [state.in_law(expansion.joint(block["x"])) for block in lifted.blocks(state.k)]
         return namespace_of(parts[0]).concat(parts)
 
     def counts(self, rows: Rows) -> Array:
@@ -263,17 +286,18 @@ class GaussianFamily:
 
     def expect(self, rows: Rows, shares: Array, state: Gaussians) -> GaussianSums:
         """Return the sums for given responsibilities (n, m)."""
-        lifted, slopes = rows.lifted_by(self.kind.lift), self.kind.slopes(state)
+        lifted = rows.lifted_by(self.kind.lift)
+        expansion = Expansion.of(state, self.kind, rows.like)
         if lifted.held:
-            found = _weighted_sums(slopes, state, lifted.block["x"], shares)
+            found = weighted_sums(expansion, lifted.block["x"], shares)
         else:
             sums, start = list[Sums](), 0
             for block in lifted.blocks(int(shares.shape[1])):
                 end = start + int(block["x"].shape[0])
-                sums.append(_weighted_sums(slopes, state, block["x"], shares[start:end, :]))
+                sums.append(weighted_sums(expansion, block["x"], shares[start:end, :]))
                 start = end
             found = {name: sum(to_numpy(each[name]) for each in sums) for name in sums[0]}
-        return _as_sums(found, rows.n_features, 0.0, rows.total)
+        return as_sums(found, rows.n_features, 0.0, rows.total, expansion.about)
 
     def pool(self, sums: GaussianSums, state: Gaussians) -> Floats:
         """Return rows and products about the mean of each component where one is shared."""
@@ -294,16 +318,18 @@ class GaussianFamily:
             weights = weights / np.repeat(weights.reshape(-1, size).sum(axis=1), size)
         counts = sums.counts.reshape(-1, size).sum(axis=1)[:, None]
         together = inside.reshape(len(counts), size, -1).sum(axis=1)
+        least = self.least_variances(means, means - sums.about)
         if self.free:
             pooled = together / np.maximum(counts, EMPTY)
             covariances = self._separate(
-                sums.counts, inside, np.repeat(pooled, size, axis=0), before
+                sums.counts, inside, np.repeat(pooled, size, axis=0), least, before
             )
         elif rest is None or self.known is not None:
             covariances = before.covariances
         else:
             shared = (together + rest[..., 1:]) / (counts + rest[..., :1])
-            covariances = np.repeat(self._covariances(shared, before.d), size, axis=0)
+            least = least.reshape(-1, size, before.d).mean(axis=1)
+            covariances = np.repeat(self._covariances(shared, least), size, axis=0)
         return Gaussians(weights, means, covariances, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
@@ -357,60 +383,3 @@ class GaussianFamily:
 def _exp(logs: Floats) -> Floats:
     """Return exponentials whose squares and inverses are finite."""
     return np.asarray(np.exp(np.clip(logs, LOWEST_LOG / 4, -LOWEST_LOG / 4)))
-
-
-def _as_sums(found: Sums, d: int, level: float, total: float) -> GaussianSums:
-    """Return named sums of products with lifted rows (x, products, 1)."""
-    moments = to_numpy(found["moments"])
-    parts = (moments[:, :d], moments[:, d:-1])
-    if "tails" not in found:
-        return GaussianSums(level, total, moments[:, -1], *parts)
-    counts, tails = (to_numpy(found[name]) for name in ("counts", "tails"))
-    return GaussianSums(level, total, counts, *parts, moments[:, -1], tails)
-
-
-def _weighted_sums(slopes: Floats, state: Gaussians, x: Array, shares: Array) -> Sums:
-    """Return the sums of lifted rows for given responsibilities, (n, k)."""
-    if state.gaussian:
-        return {"moments": cross_sums(shares, x)}
-    xp, freedom = namespace_of(x), move_like(state.freedom, x)
-    tails = state.log_tails(linear_rows(x, move_like(slopes, x)))
-    return {
-        "counts": xp.sum(shares, axis=0, dtype=xp.float64),
-        "tails": xp.sum(shares * tails, axis=0, dtype=xp.float64),
-        "moments": cross_sums(shares * expected_factors(tails, freedom, state.d), x),
-    }
-
-
-def _unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
-    """Return rows to multiply, and the centre and scale (d,) to apply to their sums.
-
-    Rows of double precision whose centre is near are multiplied as they are, without a copy.
-    """
-    d, x = rows.n_features, rows.first["x"]
-    scale = np.asarray(1.0 if rows.linear is None else rows.linear, dtype=np.float64)
-    double = x.dtype == namespace_of(x).float64
-    if double and scale.ndim < 2 and np.all(np.abs(rows.origin * scale) <= FAR_CENTER):
-        plain = rows.center is None and rows.linear is None
-        return rows if plain else rows.as_given(), rows.origin, np.broadcast_to(scale, (d,))
-    return rows, np.zeros(d), np.ones(d)
-
-
-def _block_sums(slopes: Floats, offsets: Floats, state: Gaussians, block: Block) -> Sums:
-    """Return the sums of a block of rows, in which log densities of Gaussians are linear."""
-    x, times = block["x"], block.get("counts")
-    xp = namespace_of(x)
-    total = float(x.shape[0]) if times is None else float(xp.sum(times, dtype=xp.float64))
-    if state.gaussian and (near := near_sums(x, slopes, offsets, times)) is not None:
-        return {**near, "total": total}
-    joint = linear_rows(x, move_like(slopes, x))
-    joint += move_like(offsets, x)
-    shares, densities = softmax_rows(state.in_law(joint))
-    if times is not None:
-        shares, densities = shares * times[:, None], densities * times
-    return {
-        **_weighted_sums(slopes, state, x, shares),
-        "counts": xp.sum(shares, axis=0, dtype=xp.float64),
-        "log_likelihood": xp.sum(densities, dtype=xp.float64),
-        "total": total,
-    }

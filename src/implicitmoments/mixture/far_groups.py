@@ -11,8 +11,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
 from implicitmoments.mixture.fit import GaussianFit, fit_gaussians
 from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.least_variances import rounding_steps
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.view import View, make_view, rounding_steps
+from implicitmoments.mixture.view import View, make_view
 from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.draws import Integers
@@ -67,7 +68,7 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     x = some.points.astype(np.float64)
     k = min(k, len(x) // 2)  # more groups than this, of two rows or more, are not in the sample
     # a column of few values has gaps, but no groups
-    compared = (rounding_steps(x, np.ones(len(x)), x.std(axis=0)) == 0).astype(float)
+    compared = 1.0 - rounding_steps(x, np.ones(len(x)), x.std(axis=0))[1]
     x = x * compared
     if _all_near(x, k):
         return None
@@ -231,12 +232,17 @@ def _join(rows: Rows, parts: list[_Part], options: Options) -> GaussianFit:
         "group_stats": each,
     }
     fit = Fitted(together, level, (), converged, n_iter)
-    return GaussianFit(fit, _joined_view(rows, views, options), stats, None)
+    by_component = tuple(
+        view for view, state in zip(views, states, strict=True) for _ in range(state.k)
+    )
+    joined = _joined_view(rows, views, options)
+    return GaussianFit(fit, joined, stats, None, own_views=by_component)
 
 
 def _joined_view(rows: Rows, views: list[View], options: Options) -> View:
     """Return a view of all rows with the least variances, and the known one, of the groups."""
-    view = make_view(rows.sample(SEARCH.rows, 0), views[0].family.kind, options.ridge)
+    sample, kind = rows.sample(SEARCH.rows, 0), views[0].family.kind
+    view = make_view(sample, kind, options.ridge, epsilon=options.epsilon)
     own = np.array([each.family.least * np.square(each.scale) for each in views])
     least = own.min(axis=0) / np.square(view.scale)
     view = replace(view, family=replace(view.family, least=least))

@@ -43,6 +43,7 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
+from implicitmoments.search.em import Places
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
@@ -71,6 +72,17 @@ class GaussianFit:
     components: Components | None  # decoded from the moments
     better: Note | None = None  # on another number or shape of components of lower BIC
     n_moves: int | None = None  # moves tried, where the search ended because none were left
+    own_views: tuple[View, ...] = ()  # of the components, where groups of rows have their own
+
+    @property
+    def at_floor(self) -> Places:
+        """Components that have the least variance allowed, in the order of the fit."""
+        state = self.fitted.state
+        if not self.own_views:
+            return self.view.at_floor(state)
+        alone = (state.take(np.array([i])) for i in range(state.k))
+        found = [len(view.at_floor(one)) for view, one in zip(self.own_views, alone, strict=True)]
+        return np.flatnonzero(found)
 
     @property
     def kind(self) -> CovarianceType:
@@ -218,7 +230,7 @@ def view_of(name: str, sample: Rows, options: Options, columns: int | None = Non
         Number of columns, where rows are coordinates on a span of them.
     """
     means = None if options.given is None else options.given.means
-    view = make_view(sample, CovarianceType(name), options.ridge, means)
+    view = make_view(sample, CovarianceType(name), options.ridge, means, options.epsilon)
     family = replace(view.family, student=options.student, columns=columns)
     view = replace(view, family=family)
     if options.variance is not None:
@@ -339,7 +351,8 @@ def search_type(
         found = replace(found, decoded=decoded)
     if not starts:
         return found
-    start, fitted, levels = race(family, rows, starts)
+    rival = bic(before, family.n_parameters(found.state), rows.total)
+    start, fitted, levels = race(family, rows, starts, rival)
     found = replace(found, levels=found.levels | levels)
     if fitted.level * rows.total <= before:
         return found

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, machine_epsilon, move_like
+from implicitmoments.arrays import Floats, move_like
 from implicitmoments.description import GaussianMixtureDescription, as_floats
 from implicitmoments.mixture.estimator import MixtureEstimator
 from implicitmoments.mixture.fit import GaussianFit, types_of
@@ -26,7 +26,7 @@ from implicitmoments.mixture.standard_errors import MixtureErrors
 from implicitmoments.mixture.starts import Given, Options
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns, restore_matrices
+from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.outliers import Near
 from implicitmoments.search.noise import LAWS, is_gaussian
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
@@ -34,9 +34,6 @@ from implicitmoments.validation import check_flag, check_number, check_option, c
 STARTS = ("auto", "moments", "merge", "k-means++")
 # scikit-learn's further names: starts that depend on random numbers, of which k-means++ is best
 SCATTERED = ("kmeans", "random", "random_from_data")
-# With less, rounding makes covariances singular: in EM, and in the precision of the rows, in
-# multiples of its epsilon, when they are stored.
-LEAST_RIDGE, ROUNDINGS = 1e-10, 8
 TITLES = {
     "full": "Gaussians",
     "tied": "Gaussians with one covariance",
@@ -76,11 +73,11 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
         then count little. No rows are left out as outliers.
     tol : float, default 1e-7
         EM stops when the mean log-likelihood per row can rise by less than this.
-    reg_covar : float, default 1e-6
-        Least variance along any direction, relative to the variances of the columns. Besides, a
-        component with too few rows for its covariance borrows from the pooled covariance, and in
-        a column that is rounded to steps of h no variance is below h²/2π, so that components do
-        not collapse.
+    reg_covar : float, default 0
+        Least variance along any direction, relative to the variances of the columns. Whatever it
+        is, components do not collapse: one with too few rows for its covariance borrows from the
+        pooled covariance; in a column whose values repeat at steps of h no variance is below
+        h²/2π; and none is below what the precision of the rows resolves beside the mean.
     max_iter : int, default 500
         The largest number of EM iterations over all rows; 0 for what the search has found, or
         for the start that is given.
@@ -115,7 +112,7 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
         With ``verbose=2``, every how many iterations.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
@@ -186,7 +183,7 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
     covariance_type: str = "full"
     noise: str = "gaussian"
     tol: float = 1e-7
-    reg_covar: float = 1e-6
+    reg_covar: float = 0.0
     max_iter: int = 500
     n_init: int = 1
     init_params: str = "auto"
@@ -309,7 +306,8 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
             k=k,
             most=min(self.max_components, rows.kept),
             types=types_of(self.covariance_type_ if last else self.covariance_type),
-            ridge=max(self.reg_covar, LEAST_RIDGE, ROUNDINGS * machine_epsilon(rows.first["x"])),
+            ridge=self.reg_covar,
+            epsilon=precision_of(rows.first["x"]),
             n_moves=0 if placed else self.n_moves,
             n_init=1 if placed else self.n_init,
             starts="k-means++" if self.init_params in SCATTERED else self.init_params,

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 
 from implicitmoments.arrays import (
     TINY,
     Array,
+    Entries,
     Floats,
-    linear_rows,
     move_like,
     namespace_of,
     quadratic_rows,
-    softmax_rows,
 )
 from implicitmoments.rows import Block
 from implicitmoments.rows.fold import lift_pairs, lift_points, lift_squares
@@ -42,9 +41,9 @@ class Gaussians(State):
     Or of multivariate t distributions, of which the covariances are the scale matrices.
     """
 
-    means: Floats  # (k, d)
+    means: Annotated[Floats, Entries(("k d",))]
     # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
-    covariances: Floats
+    covariances: Annotated[Floats, Entries(("k d d", "k d", "k"), variances=True)]
     # (k,), degrees of freedom, all equal; infinite, by default, for Gaussians
     freedom: Filled = cast(Floats, None)  # noqa: RUF009
 
@@ -179,12 +178,56 @@ class GaussianSums(Expectations):
     # and products are sums of rows times these factors.
     factors: Filled = cast(Floats, None)  # noqa: RUF009
     tails: Filled = cast(Floats, None)  # noqa: RUF009
+    # (k, d), points that were subtracted from the rows; 0 by default
+    about: Filled = cast(Floats, None)  # noqa: RUF009
 
     def __post_init__(self) -> None:
         if cast(Any, self.factors) is None:
             object.__setattr__(self, "factors", self.counts)
             object.__setattr__(self, "tails", np.zeros(len(self.counts)))
+        if cast(Any, self.about) is None:
+            object.__setattr__(self, "about", np.zeros_like(self.points))
         object.__setattr__(self, "products", self.products.reshape(len(self.counts), -1))
+
+    def __add__(self, other: Self) -> Self:
+        return replace(super().__add__(other.around(self.about)), about=self.about)
+
+    def times(self, factor: float) -> Self:
+        """Return the sums of rows that count ``factor`` times as much."""
+        return replace(super().times(factor), about=self.about)
+
+    def join(self, i: Places, j: Places) -> Self:
+        """Return the sums of components i and j as one, pair by pair."""
+        one, other = self._take(i), self._take(j).around(self.about[i])
+        joined = one + other
+        return replace(joined, log_likelihood=self.log_likelihood, total=self.total)
+
+    def _take(self, chosen: Places) -> Self:
+        own = [getattr(self, each.name)[chosen] for each in fields(self)[2:]]
+        return type(self)(self.log_likelihood, self.total, *own)
+
+    def around(self, about: Floats) -> Self:
+        """Return the same sums about other points (k, d)."""
+        step = self.about - about
+        if not step.any():
+            return self
+        # Σ (z + s)(z + s)ᵀ = Σ z zᵀ + p sᵀ + s pᵀ + n s sᵀ, with p the sum of n rows z
+        q, factors = self.products.shape[1], self.factors[:, None]
+        both = products_of(self.points + step, q) - products_of(self.points - step, q)
+        products = self.products + both / 2 + factors * products_of(step, q)
+        return replace(self, points=self.points + factors * step, products=products, about=about)
+
+
+def products_of(points: Floats, width: int) -> Floats:
+    """Return products of points (m, d): of pairs of columns, squares, or squared lengths.
+
+    (m, ``width``), which says which of them.
+    """
+    d = points.shape[1]
+    if width == 1:
+        return np.asarray(np.sum(points**2, axis=1, keepdims=True))
+    lifted: Any = quadratic_rows(points, pairs=width > d)
+    return np.asarray(lifted[:, d:-1])
 
 
 @cache
@@ -287,18 +330,22 @@ class CovarianceType:
 
     def products(self, points: Floats) -> Floats:
         """Return the products of points (m, d) as rows are lifted, (m, q)."""
-        if self.shape == "spherical":
-            return np.asarray(np.sum(points**2, axis=1, keepdims=True))
-        lifted: Any = quadratic_rows(points, pairs=self.shape == "full")
-        return np.asarray(lifted[:, points.shape[1] : -1])
+        return products_of(points, self.n_numbers(points.shape[1]))
 
     def scatter(self, points: Floats, counts: Floats) -> Floats:
         """Return the sums of products of points (n, d) that count as given, (1, q)."""
         if self.shape == "full":
-            i, j = pairs(points.shape[1])
-            return ((points * counts[:, None]).T @ points)[None, i, j]
-        squares = (counts @ points**2)[None]
-        return squares if self.shape == "diag" else squares.sum(axis=1, keepdims=True)
+            return self.gathered((points * counts[:, None]).T @ points)
+        return self.gathered(counts @ points**2)
+
+    def gathered(self, sums: Floats) -> Floats:
+        """Return sums of products as rows are lifted, (1, q).
+
+        Of sums for all pairs of columns, (d, d), if covariances are full, and of squares, (d,).
+        """
+        if self.shape == "full":
+            return sums[None, *pairs(len(sums))]
+        return sums[None] if self.shape == "diag" else sums.sum(keepdims=True)[None]
 
     def covariances(self, products: Floats, d: int) -> Floats:
         """Return covariances of mean products about the means: (m, q) to (m, d, d) or (m, d)."""
@@ -321,18 +368,3 @@ class CovarianceType:
     def ridge(self, d: int, size: float) -> Floats:
         """Return ``size`` times the identity."""
         return size * (np.eye(d) if self.shape == "full" else np.ones(d))
-
-
-def lift(x: Array, state: Gaussians) -> Array:
-    """Return rows (n, d) as the slopes of a mixture multiply them."""
-    return quadratic_rows(x, pairs=not state.diagonal)
-
-
-def log_joint(x: Array, state: Gaussians) -> Array:
-    """Return log weight plus log density of each component for rows (n, d), as (n, k)."""
-    return state.in_law(linear_rows(lift(x, state), move_like(state.slopes, x)))
-
-
-def log_densities(x: Array, state: Gaussians) -> Array:
-    """Return the log density of every row (n, d)."""
-    return softmax_rows(log_joint(x, state))[1]

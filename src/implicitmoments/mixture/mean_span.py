@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
+    Entries,
     Floats,
     move_like,
     namespace_of,
@@ -38,10 +40,10 @@ class SphericalSpan:
         the coordinates is the diagonal matrix of the first p.
     """
 
-    center: Floats
-    variance: float
-    basis: Floats
-    spectrum: Floats
+    center: Annotated[Floats, Entries(("d",))]
+    variance: Annotated[float, Entries(("",), variances=True)]
+    basis: Annotated[Floats, Entries(("p d",))]
+    spectrum: Annotated[Floats, Entries(("d",))]
 
     @property
     def p(self) -> int:

@@ -21,7 +21,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns
+from implicitmoments.rows.constants import precision_of, restore_columns
 from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
@@ -73,7 +73,7 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
         Standard errors of all parameters: from the observed information, which assumes that the
         model is right; from the sandwich, which also holds where the noise has another law, for
         the parameters that the fit has in the limit of many rows; or none.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
@@ -191,6 +191,7 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
             k=None if self.n_components == "auto" else int(self.n_components),
             most=min(self.max_components, rows.kept),
             types=(self.covariance_type,),
+            epsilon=precision_of(rows.first["x"]),
             n_moves=self.n_moves,
             starts="decoded",
             final=self._final(),

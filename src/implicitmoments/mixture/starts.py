@@ -27,6 +27,7 @@ from implicitmoments.mixture.initialisation import (
 )
 from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search import Budget, Fitted, bic, run_em
 from implicitmoments.search.moves import ENOUGH
 from implicitmoments.search.noise import is_gaussian
@@ -69,13 +70,14 @@ class Options:
     types: tuple[str, ...]  # of covariances, the best of which is chosen
     n_moves: int  # the most moves that are tried
     final: Budget  # of EM on all rows
-    ridge: float = 1e-6
+    ridge: float = 0.0  # least variance along any direction, relative to those of the columns
     n_init: int = 1  # complete fits, the best of which is kept
     starts: str = "auto"  # which compete; "decoded" for the moments always, besides others
     given: Given | None = None
     variance: float | None = None  # of all components and columns, where it is known
     student: bool = False  # components have multivariate t distributions
     order: int | None = None  # order r of the components decoded from the moments
+    epsilon: float = DOUBLE  # of the precision in which rows were given
 
     @property
     def alone(self) -> bool:
@@ -196,35 +198,42 @@ def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
     """Return the mixture of another type as a start, and its name."""
     state = converted(view.inside(other.view.outside(other.state).expanded()), view.family.kind)
     # least variances differ between types
-    state = replace(state, covariances=view.family.raised(state.covariances))
+    state = replace(state, covariances=view.family.raised(state.covariances, state.means))
     return f"{other.view.family.kind.name} fit", state
 
 
 def race(
-    family: GaussianFamily, rows: Rows, starts: list[tuple[str, Gaussians]]
+    family: GaussianFamily,
+    rows: Rows,
+    starts: list[tuple[str, Gaussians]],
+    rival: float = math.inf,
 ) -> tuple[str, Fitted[Gaussians], dict[str, float]]:
     """Run EM from all starts, those that fall behind for a few steps only; return the best.
 
     By the Bayesian information criterion, since numbers of components may differ.
+
+    Parameters
+    ----------
+    rival : float
+        The criterion of another start, behind which they may fall, too.
     """
 
     def score(fitted: Fitted[Gaussians]) -> float:
         return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
 
-    heat = HEAT if len(starts) > 1 else QUICK
-    fits = [(name, run_em(family, rows, start, heat)) for name, start in starts]
-    least = min(score(fitted) for _, fitted in fits) + 2 * BEHIND * rows.total
+    alone = len(starts) == 1 and rival == math.inf
+    fits = [
+        (name, run_em(family, rows, start, QUICK if alone else HEAT)) for name, start in starts
+    ]
+    least = min(rival, *(score(fitted) for _, fitted in fits)) + 2 * BEHIND * rows.total
     levels: dict[str, float] = {}
-    kept = []
-    for name, fitted in fits:
-        if score(fitted) <= least:
-            if len(fits) > 1 and not fitted.converged:
-                fitted = run_em(family, rows, fitted.state, QUICK)  # noqa: PLW2901
-            kept.append((name, fitted))
-        levels[name] = max(fitted.level, levels.get(name, -math.inf))
-    best = min((fitted for _, fitted in kept), key=score)
+    for at, (name, fitted) in enumerate(fits):
+        if score(fitted) <= least and not (alone or fitted.converged):
+            fits[at] = name, run_em(family, rows, fitted.state, QUICK)
+        levels[name] = max(fits[at][1].level, levels.get(name, -math.inf))
+    best = min((fitted for _, fitted in fits), key=score)
     # named after the first of those that are as good
-    start = next(name for name, fitted in kept if score(fitted) <= score(best) + 2 * ENOUGH)
+    start = next(name for name, fitted in fits if score(fitted) <= score(best) + 2 * ENOUGH)
     return start, best, levels
 
 
@@ -248,7 +257,7 @@ def given_start(
     if given.covariances is not None:
         there = Gaussians(start.weights, start.means, given.covariances)
         moved = there.moved(0 * view.center, 1 / view.scale).covariances
-        start = replace(start, covariances=family.raised(moved))
+        start = replace(start, covariances=family.raised(moved, start.means))
     start = family.adopt(start)
     if given.freedom is not None and not is_gaussian(start.freedom):
         start = replace(start, freedom=given.freedom)

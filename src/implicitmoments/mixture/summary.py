@@ -17,7 +17,6 @@ from implicitmoments.arrays import (
     index_like,
     move_like,
     namespace_of,
-    softmax_rows,
     to_numpy,
 )
 from implicitmoments.description import (
@@ -29,12 +28,8 @@ from implicitmoments.description import (
 from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
-from implicitmoments.mixture.gaussians import (
-    CovarianceType,
-    Gaussians,
-    log_densities,
-    log_joint,
-)
+from implicitmoments.mixture.expansion import likeliest, log_densities, responsibilities
+from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
 from implicitmoments.rows import RandomState
@@ -69,7 +64,7 @@ LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 DENSITY_AXIS = "log density under the model (nats)"
 OVERLAP = " Components that overlap here may be separated along other directions."
 
-# rows and a mixture, both about one centre in one unit -> one entry or one row per row
+# rows and a mixture -> one entry or one row per row
 Asked = Callable[[Array, Gaussians], Array]
 
 
@@ -149,7 +144,7 @@ class MixtureSummary(
             Responsibilities; rows sum to 1.
         """
         check_is_fitted(self)
-        return self._function(_shares).evaluate(self, X)
+        return self._function(responsibilities).evaluate(self, X)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows from the mixture.
@@ -204,7 +199,7 @@ class MixtureSummary(
         return self.bic(X, y) - 2 * doubt.total
 
     def _prediction(self) -> RowFunction:
-        return self._function(_likeliest)
+        return self._function(likeliest)
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         return self._function(log_densities, density=True)
@@ -213,7 +208,7 @@ class MixtureSummary(
         mixture, constants = self._mixture(), self._constant_values
         d = mixture.d
         width = max(mixture.k, 2 * d if mixture.diagonal else d * (d + 3) // 2)
-        function = partial(_evaluate, mixture, asked, density)
+        function = partial(_evaluate, mixture, asked)
         if constants is not None:
             epsilon = precision_of(self.means_)
             function = partial(evaluate_varying, function, constants, epsilon, density)
@@ -260,20 +255,12 @@ class MixtureSummary(
     def _fit_view(self, rows: RowSample) -> FitView:
         points = (rows.given, self.sample(len(rows.x))[0])
         logs, drawn = (as_floats(self.score_samples(each)) for each in points)
-        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
-
-
-def _likeliest(x: Array, mixture: Gaussians) -> Array:
-    return namespace_of(x).argmax(log_joint(x, mixture), axis=1)
-
-
-def _shares(x: Array, mixture: Gaussians) -> Array:
-    return softmax_rows(log_joint(x, mixture))[0]
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
 
 
 def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     xp = namespace_of(x)
-    return xp.log(xp.max(_shares(x, mixture), axis=1))
+    return xp.log(xp.max(responsibilities(x, mixture), axis=1))
 
 
 def evaluate_varying(
@@ -291,21 +278,13 @@ def evaluate_varying(
     return xp.where(off, xp.full_like(found, -math.inf), found)
 
 
-def _evaluate(mixture: Gaussians, asked: Asked, density: bool, x: Array) -> Array:
-    """Evaluate a function of rows about the centre of a mixture, in units of its deviations.
+def _evaluate(mixture: Gaussians, asked: Asked, x: Array) -> Array:
+    """Evaluate a function of rows in double precision.
 
-    In double precision: a quadratic form in the products of columns loses half of its digits.
-    ``density`` says whether the values are log densities, which depend on the unit.
+    A quadratic form in the products of columns loses half of its digits.
     """
     xp, dtype = namespace_of(x), x.dtype
-    x = xp.astype(x, xp.float64, copy=False)
-    center, scale = mixture.weights @ mixture.means, np.sqrt(mixture.weights @ mixture.variances)
-    found = asked(
-        (x - move_like(center, x)) / move_like(scale, x),
-        mixture.moved(-center / scale, 1 / scale),
-    )
-    if density:
-        found = found - float(np.log(scale).sum())
+    found = asked(xp.astype(x, xp.float64, copy=False), mixture)
     # rows of integers have answers in double precision
     single = xp.isdtype(found.dtype, "real floating") and xp.isdtype(dtype, "real floating")
     return xp.astype(found, dtype, copy=False) if single else found

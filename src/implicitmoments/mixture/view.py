@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,18 +9,19 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
+from implicitmoments.mixture.least_variances import (
+    raise_covariances,
+    rounding_steps,
+    step_variances,
+)
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
-from implicitmoments.rows.draws import Integers, draw_numbers
+from implicitmoments.rows.constants import DOUBLE, resolution
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import DEFAULT_BUDGET, blocks
 from implicitmoments.search import Fitted
 
-# A column is rounded if it has fewer distinct values than this share of the rows; values that
-# differ by less, in deviations of the column, are equal but for rounding.
-TIED, ROUNDING = 0.5, 1e-6
-FLAT = 1e-13  # of the values of a column of a sample: deviations that are rounding
 BINDING = 1.01  # times the least variance: so near, it is that
-LEAST = 1e-20  # variance, relative to that of a column: with less, squares lose all their digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,8 @@ class View:
     center: Floats  # (d,)
     scale: Floats | float  # (d,), equal entries for spherical covariances, or one number
     family: GaussianFamily
+    # (d,), 1 for columns of few values, whose steps are least deviations; 0 for others
+    rounded: Floats | None = None
 
     def __post_init__(self) -> None:
         scale = np.broadcast_to(np.asarray(self.scale, dtype=float), self.center.shape)
@@ -43,9 +45,10 @@ class View:
     def hold(self, rows: Rows) -> Rows:
         """Hold rows in the coordinates of the view.
 
-        In single precision where no products of columns are needed, which lose half of it.
+        In single precision where components share one variance: a narrow one needs more, and so
+        do products of columns.
         """
-        return self.rows(rows).hold(single=self.family.kind.shape == "spherical")
+        return self.rows(rows).hold(single=self.family.kind.name == "tied_spherical")
 
     def back(self, rows: Rows) -> Rows:
         """Return rows in the coordinates of the view in those of the user."""
@@ -70,20 +73,26 @@ class View:
         level = found.level - self.log_unit
         return replace(found, state=self.outside(found.state), level=level, history=history)
 
-    def at_floor(self, state: Gaussians, ridge: float) -> Integers:
+    def at_floor(self, state: Gaussians) -> Integers:
         """Return which components, in the user's units, have the least variance allowed.
 
-        Where the floor is ``ridge``, not where it is that of rounded columns.
+        Along some direction of the columns that are not rounded: whole numbers are no surprise.
         """
-        inside, least = self.inside(state), self.family.least
-        if self.family.known is not None or np.any(least > BINDING * ridge):
+        if self.family.known is not None:
             return np.zeros(0, dtype=np.int64)
-        if inside.diagonal:
-            ratios = (inside.covariances / least).min(axis=1)
-        else:
-            roots = np.sqrt(least)
-            ratios = np.linalg.eigvalsh(inside.covariances / roots / roots[:, None])[:, 0]
-        return np.flatnonzero(ratios <= BINDING)
+        inside = self.inside(state)
+        least = self.family.least_variances(inside.means)
+        if self.rounded is not None and self.family.kind.shape != "spherical":
+            (own,) = np.nonzero(self.rounded == 0)
+            inside, least = inside.take_columns(own), least[:, own]
+        elif self.rounded is not None and self.rounded.any():
+            return np.zeros(0, dtype=np.int64)
+        covariances = inside.covariances
+        if self.family.kind.tied:
+            covariances, least = covariances[:1], inside.weights[None] @ least
+        found = raise_covariances(covariances, BINDING * least, BINDING * self.family.epsilon)
+        changed = np.any((found != covariances).reshape(len(found), -1), axis=1)
+        return np.flatnonzero(np.broadcast_to(changed, inside.k))
 
     def with_known(self, covariance: Floats) -> View:
         """Return the view of components with a known covariance, in the user's units."""
@@ -93,34 +102,43 @@ class View:
 
 
 def make_view(
-    sample: Rows, kind: CovarianceType, ridge: float, means: Floats | None = None
+    sample: Rows,
+    kind: CovarianceType,
+    ridge: float = 0.0,
+    means: Floats | None = None,
+    epsilon: float = DOUBLE,
 ) -> View:
     """Standardise columns; all alike for spherical covariances, which depend on their units.
 
-    Least variances are ``ridge`` times those of the columns, or of their deviations from the
-    nearest of some ``means``, in the user's units.
+    Least variances are what the precision of the rows, equal values of a column and ``ridge``
+    ask for. The latter is relative to the variances of the columns, or of their deviations from
+    the nearest of some ``means``, in the user's units. ``epsilon`` is that of the precision in
+    which the rows were given.
     """
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
     center = counts @ x / counts.sum()
     variances = sum_squares(x, counts, center) / counts.sum()
-    flat = variances <= (FLAT * np.maximum(x.max(axis=0), -x.min(axis=0))) ** 2
+    sizes = np.abs(x).max(axis=0)
     if kind.shape == "spherical":
-        variances = np.full(len(center), variances.mean())
-        flat = np.full(len(center), flat.all())
-    # a column that varies in other rows alone keeps its unit
-    scale = np.sqrt(np.where(flat, 1.0, variances))
-    least = (rounding_steps(x, counts, scale) / scale) ** 2 / (2 * math.pi)
+        variances, sizes = (np.full(len(center), each.mean()) for each in (variances, sizes))
+    # a column that varies in other rows alone keeps the unit of its values
+    flat = variances <= resolution(sizes, epsilon) ** 2
+    scale = np.where(flat, np.where(sizes > 0, sizes, 1.0), np.sqrt(variances))
+    steps, rounded = rounding_steps(x, counts, scale)
     relative = np.ones(len(center))
     if means is not None:
         z, placed = (x - center) / scale, (means - center) / scale
         nearest = np.argmin(np.sum(placed**2, axis=1) - 2 * z @ placed.T, axis=1)
         within = z - placed[nearest]
         relative = np.minimum(counts @ within**2 / counts.sum(), 1.0)
+    # values have the steps of their precision, which is that of the centre as well
+    steps = np.maximum(steps, epsilon * (scale + np.abs(center)))
+    least = step_variances(steps / scale)
     if kind.shape == "spherical":
         least = np.full(len(center), least.max())
         relative = np.full(len(center), relative.mean())
-    least = np.maximum(np.maximum(least, ridge * relative), LEAST)
-    return View(center, scale, GaussianFamily(kind, least))
+    family = GaussianFamily(kind, np.maximum(least, ridge * relative), epsilon=epsilon)
+    return View(center, scale, family, rounded.astype(float) if rounded.any() else None)
 
 
 def sum_squares(x: Floats, counts: Floats, center: Floats) -> Floats:
@@ -133,28 +151,6 @@ def sum_squares(x: Floats, counts: Floats, center: Floats) -> Floats:
         apart = x[rows.start : rows.stop] - center
         apart *= apart
         found += counts[rows.start : rows.stop] @ apart
-    return found
-
-
-def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> Floats:
-    """Return the step to which each column is rounded, (d,); 0 for columns with few equal values.
-
-    A component at one value then has the density 1/h there if its variance is h²/2π: with less,
-    it would gain likelihood by the rounding alone.
-    """
-    found, total = np.zeros(x.shape[1]), float(counts.sum())
-    # Of n rows that take n/2 values, 6 √n hold 18 equal pairs on average: a column without any
-    # among them has more values.
-    n = math.ceil(6 * math.sqrt(total)) if total == len(x) else 0
-    some = draw_numbers(len(x), n, 0)
-    for j, column in enumerate(x.T):
-        if n and np.all(np.diff(np.sort(column[some])) > 0):
-            continue
-        values = np.unique(column)
-        if 1 < len(values) < TIED * total:
-            gaps = np.diff(values)
-            gaps = gaps[gaps > ROUNDING * scale[j]]
-            found[j] = np.quantile(gaps, 0.1) if len(gaps) else 0.0
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,15 +22,16 @@ from implicitmoments.arrays import (
     Array,
     descending_eigh,
     eye_like,
+    gram,
     index_like,
     move_like,
-    multiply_into,
     namespace_of,
     outer_rows,
+    pair_rows,
     turned,
 )
+from implicitmoments.moments.pair_window import PairWindow
 
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
 
 
@@ -131,7 +132,10 @@ class SymmetricChain:
         if self.steps:
             carried.append(points if self.whole else points @ xp.matrix_transpose(self.steps[0]))
         for n, step in enumerate(self.steps[1:], start=2):
-            image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
+            if n == 2 and self.whole:  # x ⊗ x is symmetric: half of its entries are enough
+                image = pair_rows(points) @ xp.matrix_transpose(self._second_step_on_pairs)
+            else:
+                image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
             image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
             carried.append(image)
         return carried
@@ -143,6 +147,17 @@ class SymmetricChain:
             return False
         xp = namespace_of(self.noise)
         return bool(xp.all(self.steps[0] == eye_like(self.p, self.noise)))
+
+    @cached_property
+    def _second_step_on_pairs(self) -> Array:
+        """The second step (k_2, p (p + 1) / 2) on products of pairs i ≤ j of a point."""
+        xp, p = namespace_of(self.noise), self.p
+        step = split_slot(self.steps[1], p)
+        i, j = np.triu_indices(p)
+        above = xp.reshape(step, (step.shape[0], p * p))
+        below = xp.reshape(xp.permute_dims(step, (0, 2, 1)), (step.shape[0], p * p))
+        halves = move_like(np.where(i == j, 0.5, 1.0), step)
+        return xp.take(above + below, index_like(i * p + j, step), axis=1) * halves[None, :]
 
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).
@@ -220,108 +235,6 @@ def mixed_coefficients(a: int, b: int) -> list[float]:
 
 
 @dataclass(frozen=True, eq=False)
-class PairWindow:
-    """The window over all of R^p: symmetric p × p matrices, off-diagonal entries times √2."""
-
-    noise: Array
-    exact: ClassVar[bool] = True  # it contains symmetric tensors only
-    symmetry: ClassVar[None] = None  # all have eigenvalue 1 of the symmetriser
-
-    @cached_property
-    def pairs(self) -> tuple[Array, Array, Array]:
-        """Row and column of each coordinate, and its factor."""
-        i, j = _pairs(int(self.noise.shape[0]))
-        factors = np.where(i == j, 1.0, math.sqrt(2.0))
-        noise = self.noise
-        return index_like(i, noise), index_like(j, noise), move_like(factors, noise)
-
-    @property
-    def dim(self) -> int:
-        """Number of coordinates, p (p + 1) / 2."""
-        return int(self.pairs[0].shape[0])
-
-    def features(self, images: list[Array], points: Array, root: Array | None) -> Array:
-        """Return ``x xᵀ − J`` for each row, as coordinates, times ``root``.
-
-        Computed with the rows of data along contiguous memory, and returned transposed: row i of
-        the upper triangle is then one product of long vectors.
-        """
-        xp = namespace_of(points)
-        # φ_1 is the identity: images[1] are the points, times root
-        right = turned(points)
-        left = right if root is None else turned(images[1])
-        ones = xp.ones_like(right[0, :]) if root is None else root[:, 0]
-        p, n = (int(s) for s in right.shape)
-        stretched = right * math.sqrt(2.0)
-        made = xp.empty((self.dim, n), dtype=points.dtype, device=points.device)
-        variances = xp.linalg.diagonal(self.noise)
-        made[:p, :] = left * right - variances[:, None] * ones[None, :]
-        first = p
-        for i in range(p - 1):
-            last = first + p - 1 - i
-            multiply_into(made[first:last, :], left[i, :][None, :], stretched[i + 1 :, :])
-            if not self.diagonal:
-                across = math.sqrt(2.0) * self.noise[i, i + 1 :]
-                made[first:last, :] -= across[:, None] * ones[None, :]
-            first = last
-        return xp.matrix_transpose(made)
-
-    @cached_property
-    def diagonal(self) -> bool:
-        """Whether the noise has no covariances."""
-        xp = namespace_of(self.noise)
-        off = self.noise * (1.0 - eye_like(self.noise.shape[0], self.noise))
-        return not bool(xp.any(off != 0))
-
-    def coordinates(self, matrices: Array) -> Array:
-        """Turn symmetric matrices (n, p, p) into coordinates (n, dim)."""
-        xp = namespace_of(matrices)
-        p = int(self.noise.shape[0])
-        i, j = _pairs(p)
-        flat = xp.reshape(matrices, (matrices.shape[0], -1))
-        chosen = xp.take(flat, index_like(i * p + j, flat), axis=1)
-        return chosen * move_like(self.pairs[2], matrices)[None, :]
-
-    def matrices(self, coordinates: Array) -> Array:
-        """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
-        xp = namespace_of(coordinates)
-        p = int(self.noise.shape[0])
-        i, j = _pairs(p)
-        place = np.empty((p, p), dtype=np.int64)
-        place[i, j] = place[j, i] = np.arange(len(i))
-        scaled = coordinates / move_like(self.pairs[2], coordinates)[None, :]
-        return xp.reshape(xp.take(scaled, index_like(place.ravel(), scaled), axis=1), (-1, p, p))
-
-    def lift(self, matrix: Array) -> Array:
-        r"""Return the symmetric product :math:`A \otimes_s J` of a matrix with the noise.
-
-        :math:`\langle X, (A \otimes_s J) Y \rangle = (\mathrm{tr}\, XAYJ + \mathrm{tr}\, XJYA)/2`.
-        """
-        xp = namespace_of(matrix)
-        i, j, factors = self.pairs
-
-        def pick(array: Array, rows: Array, columns: Array) -> Array:
-            return xp.take(xp.take(array, rows, axis=0), columns, axis=1)
-
-        def half(left: Array, right: Array) -> Array:
-            return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
-
-        product = half(matrix, self.noise) + half(self.noise, matrix)
-        return factors[:, None] * factors[None, :] * product / 4
-
-    def step(self, rows: Array) -> Array:
-        """Return the matrices of the rows, flattened."""
-        xp = namespace_of(rows)
-        return xp.reshape(self.matrices(rows), (rows.shape[0], -1))
-
-
-def _pairs(p: int) -> tuple[Integers, Integers]:
-    """Return pairs i ≤ j: the p squares first, then the entries above the diagonal by row."""
-    i, j = np.triu_indices(p, 1)
-    return np.concatenate([np.arange(p), i]), np.concatenate([np.arange(p), j])
-
-
-@dataclass(frozen=True, eq=False)
 class ChainWindow:
     """A window over a chain: the span of some rows of ``U_r ⊗ R^p``."""
 
@@ -349,6 +262,14 @@ class ChainWindow:
         if self.chain.order:
             made -= self.chain.order * (images[-2] @ xp.matrix_transpose(self.contraction))
         return made
+
+    def gram_sums(self, images: list[Array], points: Array, root: Array | None) -> Array:
+        """Sum the outer products of the features of rows, (dim, dim)."""
+        return gram(self.features(images, points, root))
+
+    def gram(self, sums: Array, lower: list[Array]) -> Array:  # noqa: ARG002 (of pairs)
+        """Return the Gram matrix of the features from ``gram_sums``: it is the same."""
+        return sums
 
     @cached_property
     def contraction(self) -> Array:

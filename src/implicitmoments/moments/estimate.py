@@ -119,7 +119,7 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
         runs, and the dependence on the failure probability becomes logarithmic.
     truth : Truth, optional
         ``"paper"`` only, for synthetic data: measure the distances eta and delta of the analysis.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of the auxiliary draws, and of a problem that generates its rows.
     rows_per_block : int, optional
         Block size; it affects the result only through rounding.

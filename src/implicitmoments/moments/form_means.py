@@ -74,14 +74,17 @@ def even_means(view: FramedRows, chain: SymmetricChain, window: Window) -> dict[
             images = chain.images(x)
             if root is not None:  # all terms are linear in the images, which absorb the root
                 images = [image * root for image in images]
-            for j, rows in enumerate([*images, window.features(images, x, root)]):
-                name, part = f"gram{j}", gram(rows) if sign > 0 else -gram(rows)
-                sums[name] = sums[name] + part if name in sums else part
+            parts = [*map(gram, images), window.gram_sums(images, x, root)]
+            for j, part in enumerate(parts):
+                name, signed = f"gram{j}", part if sign > 0 else -part
+                sums[name] = sums[name] + signed if name in sums else signed
         return sums
 
     def assemble(means: Sums) -> Sums:
-        grams = [means[f"gram{j}"] for j in range(n, -1, -1)]
-        return {**means, "moment": assemble_form(chain, grams, n, n, window)}
+        grams = [means[f"gram{j}"] for j in range(n)]
+        grams.append(window.gram(means[f"gram{n}"], grams))
+        moment = assemble_form(chain, grams[::-1], n, n, window)
+        return {**means, f"gram{n}": grams[n], "moment": moment}
 
     width = max(window.dim, chain.dim(n - 1) * chain.p)
     return average(view, [2 * n], measure, assemble, f"order {2 * n}", width)

@@ -19,11 +19,12 @@ from implicitmoments.arrays import (
     outer_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import PairWindow, SymmetricChain, Window, open_window
+from implicitmoments.moments.chain import SymmetricChain, Window, open_window
 from implicitmoments.moments.circuit_rows import CircuitMomentPair, CircuitRows
 from implicitmoments.moments.closed_form import OVERSAMPLING
 from implicitmoments.moments.form_means import even_mean, even_means, mean_moments
 from implicitmoments.moments.hermite_problem import FramedRows, Weights, average
+from implicitmoments.moments.pair_window import PairWindow
 from implicitmoments.moments.split_mean import SplitMean, symmetrise
 from implicitmoments.rows import Sums
 

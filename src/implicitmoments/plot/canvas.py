@@ -10,8 +10,8 @@ import array_api_compat
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import namespace_of
-from implicitmoments.description import as_floats, counted, fit_columns
+from implicitmoments.arrays import Floats, namespace_of
+from implicitmoments.description import FileUnits, as_floats, counted, fit_columns
 from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # The colours of Okabe and Ito without black and yellow, which are invisible on dark and on light
-# backgrounds
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+# backgrounds; the last three are darker, for a contrast of 3 with white
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b8588a", "#2f9bd8", "#b07800")
+# colours of a scale of values, of about one brightness: a contrast of 3 with white and with dark
+TONES = ("#3f74d1", "#8467cf", "#b35bb0", "#cf5583", "#d2602f", "#b57a10")
+FAINT = 0.25  # opacity of what stands behind the marks
 MARKERS = ("o", "s", "^", "D", "v", "P")  # one per colour
 WIDTH, HEIGHT = 5.6, 4.0  # inches: text keeps its size across a column of a page
 BINS = 40  # of a histogram: some 50 rows each of the least number of rows drawn
@@ -89,10 +92,9 @@ def key(ax: Axes) -> None:
 
 def middle_tones() -> Any:
     """Return a colour map that is visible on light and on dark backgrounds."""
-    import matplotlib as mpl  # noqa: PLC0415
-    from matplotlib.colors import ListedColormap  # noqa: PLC0415
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
 
-    return ListedColormap(mpl.colormaps["viridis"](np.linspace(0.2, 0.92, 256)), "middle_tones")
+    return LinearSegmentedColormap.from_list("middle_tones", TONES)
 
 
 def plain_text(text: str) -> str:
@@ -103,12 +105,28 @@ def plain_text(text: str) -> str:
 def finish(ax: Axes, title: str, note: str = "") -> None:
     """Leave out the upper and right frame, and write the title and a note beneath it."""
     ax.spines[["top", "right"]].set_visible(False)
+    from matplotlib.ticker import ScalarFormatter  # noqa: PLC0415
+
     for axis in (ax.xaxis, ax.yaxis):
-        if axis.get_scale() == "linear":
+        named = not isinstance(axis.get_major_formatter(), ScalarFormatter)
+        if axis.get_scale() == "linear" and not named:
             _number_plainly(axis)
     ax.set_title(f"{title}\n" if note else title, loc="left", fontsize="medium")
     if note:
-        ax.text(0, 1.02, note, transform=ax.transAxes, fontsize="small", alpha=0.75, va="bottom")
+        above: dict[str, Any] = {"xytext": (0, 4), "textcoords": "offset points", "va": "bottom"}
+        ax.annotate(note, (0, 1), xycoords="axes fraction", fontsize="small", alpha=0.75, **above)
+
+
+def draw_dots(ax: Axes, at: Floats, **style: Any) -> None:
+    """Draw rows, (n, 2), as dots of one path, which takes a fifth of the bytes of markers."""
+    from matplotlib.patches import PathPatch  # noqa: PLC0415
+    from matplotlib.path import Path  # noqa: PLC0415
+
+    path = Path(np.repeat(at, 2, axis=0), np.tile([Path.MOVETO, Path.LINETO], len(at)))
+    path.should_simplify = False  # which would drop segments without length
+    ax.add_patch(PathPatch(path, fill=False, capstyle="round", **style))
+    ax.update_datalim(at)
+    ax.autoscale_view()
 
 
 def _number_plainly(axis: Any) -> None:
@@ -139,7 +157,9 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         chosen, xp = draw_numbers(len(X.x), max_rows, 0), namespace_of(X.given)
         places = xp.asarray(chosen, device=array_api_compat.device(X.given))
         labels = X.y[chosen] if len(X.y) else X.y
-        return X._replace(given=xp.take(X.given, places, axis=0), x=X.x[chosen], y=labels)
+        numbers = None if X.numbers is None else X.numbers[chosen]
+        given = xp.take(X.given, places, axis=0)
+        return X._replace(given=given, x=X.x[chosen], y=labels, numbers=numbers)
     name = type(model).__name__
     if y is not None and not model.labelled:
         raise InputTypeError(
@@ -153,12 +173,14 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         raise InputError(
             "labels_missing", "{name} has labels; give the picture `y` too", name=name
         )
-    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (given, _):
-        rows = Rows.of(given)
+    with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
+        rows = Rows.of(opened)
         n, block = rows.n, rows.sample(max_rows, 0).block
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
-    names = getattr(model, "feature_names_in_", None)
-    return RowSample(block["x"], as_floats(block["x"]), labels, n, names, target_name(model, y))
+    x, target = as_floats(block["x"]), target_name(model, y)
+    names, units = getattr(model, "feature_names_in_", None), FileUnits.of(model)
+    numbers = draw_numbers(n, len(x), 0)  # as Rows.sample draws them
+    return RowSample(block["x"], x, labels, n, names, target, units, numbers)
 
 
 def count_note(rows: RowSample) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,14 +21,13 @@ from implicitmoments.picture_data import (
 )
 from implicitmoments.plot import canvas
 from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
+from implicitmoments.plot.plane import Plane, axis_name, leading_direction, plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_DRAWN = 2_000  # drawn: more would cover each other
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
-RANK_TOL = 1e-9  # of the largest singular value
-ALONG_AN_AXIS = 0.99  # cosine from which a direction is called by the name of its column
 ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches
 
 
@@ -81,55 +82,111 @@ def components(
         case Directions():
             _draw_directions(view, ax, rows, model.component)
         case _:
-            _draw_densities(view, ax, rows)
+            shift = rows.units.log_volume(model)
+            _draw_densities(replace(view, values=view.values - shift), ax, rows)
     return ax
 
 
 def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
-    center = view.weights @ view.means
-    spread = np.sqrt(view.weights)[:, None] * (view.means - center)
-    plane = _leading_plane(spread, rows.x - center)
     note = count_note(rows)
-    if len(plane) == 1:
-        _draw_histogram(view, ax, rows.x[:, 0])
+    if rows.x.shape[1] == 1:
+        _draw_histogram(view, ax, rows)
+        ax.set_xlabel(axis_name(rows, 0, ""))
+        ax.set_ylabel("density")
     else:
-        marks = view.means @ plane.T
-        shapes = view.variances[:, None, None] * np.eye(2)
-        if view.covariances is not None:
-            shapes = plane @ view.covariances @ plane.T
-        _draw_ellipses(ax, marks, shapes)
-        _draw_rows(ax, rows.x @ plane.T, view.labels, len(marks))
-        _number(ax, marks, view.weights)
-        ax.set_aspect("equal", adjustable="datalim")
+        draw_groups(mean_map(view, rows), ax, range(len(view.means)))
         shape = "circles" if view.covariances is None else "ellipses"
         note += f"; {shape}: {_width(view.freedom)}"
-    _name_axes(ax, rows, plane, "principal direction of the means", second="density")
     canvas.finish(ax, counted(len(view.means), noun), note)
 
 
-def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None:
+@dataclass(frozen=True, eq=False)
+class GroupMap:
+    """Rows and components on two axes, in the units of the axes."""
+
+    at: Floats  # (n, 2)
+    labels: Integers  # (n,)
+    weights: Floats  # (k,)
+    marks: Floats  # (k, 2), where the number of a component stands
+    curves: list[tuple[Floats, Floats]]  # k rings or lines, each of x and y
+    bands: Floats | None  # (k,), half the width of a band along a line
+    names: list[str]  # of the axes
+    plane: Plane | None = None  # of means
+
+
+def mean_map(view: Means, rows: RowSample) -> GroupMap:
+    """Place means and rows on the two leading principal directions of the means."""
+    center = view.weights @ view.means
+    spread = np.sqrt(view.weights)[:, None] * (view.means - center)
+    plane = plane_of(spread, rows.x - center, rows, "principal direction of the means")
+    covariances = view.covariances
+    if covariances is None:
+        covariances = view.variances[:, None, None] * np.eye(rows.x.shape[1])
+    marks = plane.at(view.means)
+    rings = _ellipses(marks, plane.shapes(covariances))
+    at = plane.at(rows.x)
+    return GroupMap(at, view.labels, view.weights, marks, rings, None, plane.names, plane)
+
+
+def line_map(view: LinePicture, rows: RowSample, column: int | None = None) -> GroupMap:
+    """Place lines and rows along one column, or along the direction where slopes differ most."""
     center, coef = rows.x.mean(axis=0), view.coef
     apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
-    u = _leading_plane(apart, rows.x - center)[0]
+    if column is None:
+        u = leading_direction(apart, rows.x - center, rows)
+    else:
+        u = np.eye(rows.x.shape[1])[column]
     # y less what the other directions explain: a_i + b_i · m + (b_i · u) u · (x − m) + noise
     others = coef - np.outer(coef @ u, u)
     along = rows.x @ u
     level = rows.y - np.einsum("nd,nd->n", rows.x - center, others[view.labels])
-    _draw_rows(ax, np.column_stack([along, level]), view.labels, len(coef))
     ends = np.array([along.min(), along.max()])
-    tops = []
-    for i, (b, a, s) in enumerate(zip(coef, view.intercept, view.noise, strict=True)):
-        line = a + b @ center + (b @ u) * (ends - center @ u)
-        ax.plot(ends, line, color=canvas.ink(), lw=2.4, alpha=0.6, zorder=3)
-        ax.plot(ends, line, color=canvas.colour(i), lw=1.4, zorder=4)
-        ax.fill_between(ends, line - s, line + s, color=canvas.colour(i), alpha=0.15, lw=0)
-        tops.append((ends[1], line[1]))
-    _number(ax, np.array(tops), view.weights)
-    ax.set_xlabel(_axis_name(u, rows.names, "leading direction of the coefficients"))
+    heights = (view.intercept + coef @ center)[:, None] + np.outer(coef @ u, ends - center @ u)
+    own, unit = rows.units.axis(u)
+    marks = np.column_stack([np.full(len(coef), ends[1] * unit), heights[:, 1]])
     less = "" if len(u) == 1 else ", less the contribution of other directions"
-    ax.set_ylabel(canvas.plain_text(rows.target) + less)
+    if len(u) > 1 and own is not None:
+        less = ", less the contribution of other columns"
+    names = [
+        axis_name(rows, own, "leading direction of the coefficients"),
+        canvas.plain_text(rows.target) + less,
+    ]
+    at = np.column_stack([along * unit, level])
+    lines = [(ends * unit, height) for height in heights]
+    return GroupMap(at, view.labels, view.weights, marks, lines, view.noise, names)
+
+
+def draw_groups(
+    drawn: GroupMap, ax: Axes, shown: Sequence[int], colours: Sequence[int] | None = None
+) -> None:
+    """Draw the components ``shown``, and rows of others in grey."""
+    rest = ~np.isin(drawn.labels, shown)
+    if rest.any():
+        style: dict[str, Any] = {"ec": canvas.ink(), "alpha": canvas.FAINT, "lw": 1.4}
+        canvas.draw_dots(ax, drawn.at[rest], gid="band-rest", **style)
+    for place, i in enumerate(shown):
+        number = i if colours is None else colours[place]
+        own, (x, y) = canvas.colour(number), drawn.curves[i]
+        rows: dict[str, Any] = {"color": own, "ms": 2.0, "mew": 0, "label": f"component {i}"}
+        at = drawn.at[drawn.labels == i].T
+        ax.plot(*at, canvas.marker(number), gid=f"group-{i}", **rows)
+        ax.plot(x, y, color=canvas.ink(), lw=2.6, zorder=3, gid=f"group-{i}-outline")
+        ax.plot(x, y, color=own, lw=1.4, zorder=4, gid=f"group-{i}-curve")
+        if drawn.bands is not None:
+            width = drawn.bands[i]
+            band: dict[str, Any] = {"color": own, "alpha": 0.15, "lw": 0}
+            ax.fill_between(x, y - width, y + width, gid=f"band-group-{i}", **band)
+    _number(ax, drawn.marks, drawn.weights, shown, colours)
+    ax.set_xlabel(drawn.names[0])
+    ax.set_ylabel(drawn.names[1])
+    if drawn.plane is not None:
+        drawn.plane.set_aspect(ax, drawn.at)
+
+
+def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None:
+    draw_groups(line_map(view, rows), ax, range(len(view.coef)))
     note = f"{count_note(rows)}; bands: {_width(view.freedom)}"
-    canvas.finish(ax, counted(len(coef), noun), note)
+    canvas.finish(ax, counted(len(view.coef), noun), note)
 
 
 def _width(freedom: float) -> str:
@@ -138,136 +195,108 @@ def _width(freedom: float) -> str:
 
 
 def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> None:
-    x, target = rows.x - view.center, canvas.plain_text(rows.target)
-    plane = _leading_plane(np.sqrt(np.abs(view.weights))[:, None] * view.vectors, x)
-    at = x @ plane.T if len(plane) > 1 else np.column_stack([x, rows.y])
+    target, vectors = canvas.plain_text(rows.target), view.vectors
+    spread = np.sqrt(np.abs(view.weights))[:, None] * vectors
+    plane = plane_of(spread, rows.x - view.center, rows, "principal direction of the network")
+    at, center = plane.at(rows.x), plane.at(view.center[None])[0]
+    if rows.x.shape[1] == 1:
+        at = np.column_stack([at[:, 0], rows.y])
     _colour_by_value(ax, at, rows.y, target)
     note = count_note(rows)
-    if len(plane) > 1:
-        tips = view.vectors @ plane.T
+    if rows.x.shape[1] > 1:
+        tips = plane.at(vectors)
         longest = max(float(np.linalg.norm(tips, axis=1).max()), np.finfo(np.float64).tiny)
-        tips *= float(np.quantile(np.linalg.norm(at, axis=1), ARROW_REACH)) / longest
+        reach = float(np.quantile(np.linalg.norm(at - center, axis=1), ARROW_REACH))
+        tips = center + tips * (reach / longest)
         for tip in tips:
             ax.annotate(
-                "", tip, (0, 0), arrowprops={"arrowstyle": "-|>", "color": canvas.ink(), "lw": 2}
+                "", tip, center, arrowprops={"arrowstyle": "-|>", "color": canvas.ink(), "lw": 2}
             )
-        _number(ax, tips, view.weights)
-        ax.set_aspect("equal", adjustable="datalim")
+        _number(ax, tips, view.weights, range(len(tips)))
+        plane.set_aspect(ax, at)
         note += "; arrows: directions"
-    _name_axes(ax, rows, plane, "principal direction of the network", second=target)
-    canvas.finish(ax, counted(len(view.vectors), noun), note)
+    _name_axes(ax, plane, second=target)
+    canvas.finish(ax, counted(len(vectors), noun), note)
 
 
 def _draw_densities(view: Densities, ax: Axes, rows: RowSample) -> None:
-    plane = _leading_plane(view.vectors, rows.x - view.center)
+    words = "direction of the expansion"
+    plane = plane_of(view.vectors, rows.x - view.center, rows, words)
     what, target = view.what.format(target=rows.target), canvas.plain_text(rows.target)
-    at, second = rows.x @ plane.T, what
-    if view.residuals is not None or len(plane) == 1:
-        plane = plane[:1]
-        height = view.values if view.residuals is None else view.residuals
-        at = np.column_stack([at[:, 0], height])
-        if view.residuals is not None:
-            second = f"{target}, less the least-squares line"
+    at, second = plane.at(rows.x), what
+    if view.residuals is not None:  # against the leading direction alone
+        u = leading_direction(view.vectors, rows.x - view.center, rows)
+        column, unit = rows.units.axis(u)
+        at = np.column_stack([rows.x @ u * unit, view.residuals])
+        second = f"{target}, less the least-squares line"
+        name = [axis_name(rows, column, f"first {words}")]
+        plane = Plane(u[None], np.array([unit]), name, [column])
+    elif rows.x.shape[1] == 1:
+        at = np.column_stack([at[:, 0], view.values])
     _colour_by_value(ax, at, view.values, canvas.plain_text(what))
-    _name_axes(ax, rows, plane, "direction of the expansion", second=second)
+    _name_axes(ax, plane, second=second)
     canvas.finish(ax, "Rows by log density", count_note(rows))
 
 
-def _leading_plane(vectors: Floats, rows: Floats) -> Floats:
-    """Return orthonormal directions, (2, d), or (1, d) with one column: the leading ones.
-
-    Where vectors span less than a plane, centred rows give the missing directions: those of their
-    largest variance.
-    """
-    d = rows.shape[1]
-    plane = _leading(vectors, min(2, d))
-    for further in (rows, np.eye(d)):  # rows may have no spread at all
-        if len(plane) < min(2, d):
-            residual = further - (further @ plane.T) @ plane
-            plane = np.vstack([plane, _leading(residual, min(2, d) - len(plane))])
-    # signs are arbitrary: the largest entry is positive, so that pictures do not flip
-    largest = np.abs(plane).argmax(axis=1)
-    signed: Floats = plane * np.sign(plane[np.arange(len(plane)), largest])[:, None]
-    return signed
-
-
-def _leading(vectors: Floats, most: int) -> Floats:
-    if not len(vectors):
-        return np.zeros((0, vectors.shape[1]))
-    _, sizes, directions = np.linalg.svd(vectors, full_matrices=False)
-    kept = sizes[:most] > RANK_TOL * max(float(sizes[0]), np.finfo(np.float64).tiny)
-    leading: Floats = directions[:most][kept]
-    return leading
-
-
-def _axis_name(direction: Floats, names: Any, otherwise: str) -> str:
-    """Return the name of the column that a direction is, or other words."""
-    i = int(np.abs(direction).argmax())
-    if abs(direction[i]) < ALONG_AN_AXIS * float(np.linalg.norm(direction)):
-        return otherwise
-    return f"column {i}" if names is None else canvas.plain_text(str(names[i]))
-
-
-def _name_axes(ax: Axes, rows: RowSample, plane: Floats, words: str, second: str) -> None:
-    ax.set_xlabel(_axis_name(plane[0], rows.names, f"first {words}"))
-    if len(plane) > 1:
-        second = _axis_name(plane[1], rows.names, f"second {words}")
-    ax.set_ylabel(second)
-
-
-def _draw_rows(ax: Axes, at: Floats, labels: Integers, k: int) -> None:
-    """Draw rows in the colours of their components."""
-    style: dict[str, Any] = {"ms": 2.5, "mew": 0, "alpha": 0.55}
-    for i in range(k):
-        style |= {"color": canvas.colour(i), "label": f"component {i}"}
-        ax.plot(*at[labels == i].T, canvas.marker(i), **style)
+def _name_axes(ax: Axes, plane: Plane, second: str) -> None:
+    ax.set_xlabel(plane.names[0])
+    ax.set_ylabel(plane.names[1] if len(plane.names) > 1 else second)
 
 
 def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
     low, high = np.quantile(values, [0.01, 0.99])
-    style: dict[str, Any] = {"s": 7, "lw": 0, "alpha": 0.8, "cmap": canvas.middle_tones()}
+    style: dict[str, Any] = {"s": 7, "lw": 0, "cmap": canvas.middle_tones()}
     drawn = ax.scatter(at[:, 0], at[:, 1], c=values, vmin=low, vmax=high, **style)
     ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
 
 
-def _draw_histogram(view: Means, ax: Axes, x: Floats) -> None:
+def _draw_histogram(view: Means, ax: Axes, rows: RowSample) -> None:
     """Draw stacked histograms of the components, and the density of the mixture."""
-    k, deviations = len(view.weights), np.sqrt(view.variances)
-    ax.hist(
+    x, means = rows.shown[:, 0], rows.units.points(view.means)[:, 0]
+    deviations = rows.units.points(np.sqrt(view.variances)[:, None])[:, 0]
+    k = len(view.weights)
+    drawn: Any = ax.hist(
         [x[view.labels == i] for i in range(k)],
         bins=canvas.BINS,
         stacked=True,
         density=True,
         color=[canvas.colour(i) for i in range(k)],
-        alpha=0.5,
         label=[f"component {i}" for i in range(k)],
-    )
+    )[2]
+    for i, bars in enumerate([drawn] if k == 1 else drawn):
+        for j, bar in enumerate(bars):
+            bar.set_gid(f"group-{i}-bar-{j}")
     at = np.linspace(x.min(), x.max(), 400)
-    law = t(view.freedom, view.means[:, 0], deviations)  # Gaussian if it is infinite
+    law = t(view.freedom, means, deviations)  # Gaussian if it is infinite
     density = (view.weights * law.pdf(at[:, None])).sum(axis=1)
     ax.plot(at, density, color=canvas.ink(), lw=1.5, label="the model")
-    heights = view.weights * law.pdf(view.means[:, 0])
-    _number(ax, np.column_stack([view.means[:, 0], heights]), view.weights)
+    heights = view.weights * law.pdf(means)
+    _number(ax, np.column_stack([means, heights]), view.weights, range(k))
 
 
-def _draw_ellipses(ax: Axes, marks: Floats, covariances: Floats) -> None:
-    """Draw points one standard deviation from each mark, by covariances (k, 2, 2)."""
+def _ellipses(marks: Floats, covariances: Floats) -> list[tuple[Floats, Floats]]:
+    """Return points one standard deviation from each mark, by covariances (k, 2, 2)."""
     turn = np.linspace(0, 2 * np.pi, 73)
     values, vectors = np.linalg.eigh(covariances)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    for i, (mark, root) in enumerate(zip(marks, roots, strict=True)):
-        ring = mark[:, None] + root @ np.array([np.cos(turn), np.sin(turn)])
-        ax.plot(*ring, color=canvas.ink(), lw=2.2, alpha=0.5, zorder=3)
-        ax.plot(*ring, color=canvas.colour(i), lw=1.4, zorder=3)
+    roots = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    rings = marks[:, :, None] + roots @ np.array([np.cos(turn), np.sin(turn)])
+    return [(ring[0], ring[1]) for ring in rings]
 
 
-def _number(ax: Axes, marks: Floats, weights: Floats) -> None:
+def _number(
+    ax: Axes,
+    marks: Floats,
+    weights: Floats,
+    shown: Sequence[int],
+    colours: Sequence[int] | None = None,
+) -> None:
     """Label components by number and weight; only crosses if there are many."""
-    if len(marks) > NUMBERED:
+    if len(shown) > NUMBERED:
         ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
         return
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "zorder": 5}
-    for i, (mark, weight) in enumerate(zip(marks, weights, strict=True)):
-        words = f"{i}: {weight:.2g}" if len(marks) <= WEIGHED else str(i)
+    for i, number in zip(shown, shown if colours is None else colours, strict=True):
+        words = f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i)
         box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "lw": 1}
-        ax.text(mark[0], mark[1], words, bbox=box | {"ec": canvas.colour(i)}, **style)
+        box |= {"ec": canvas.colour(number)}
+        ax.text(marks[i][0], marks[i][1], words, bbox=box, gid=f"group-{i}-number", **style)

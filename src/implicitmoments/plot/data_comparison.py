@@ -64,7 +64,7 @@ def fit(
     if isinstance(view, Predictions):
         _draw_predictions(view, ax, rows)
     else:
-        _draw_distribution(view, ax, rows)
+        _draw_distribution(view.shifted(rows.units.log_volume(model)), ax, rows)
     return ax
 
 
@@ -90,7 +90,8 @@ def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
     # the first and last bins hold what lies beyond them, also −inf
     inner = np.clip(view.rows, edges[0], edges[-1])
     bins: dict[str, Any] = {"bins": edges, "density": True}
-    ax.hist(inner, color=canvas.colour(0), alpha=0.4, label="rows", **bins)
+    own = canvas.colour(0)
+    ax.hist(inner, fc=(own, 0.4), ec=own, lw=0.8, label="rows", **bins)
     if view.drawn is not None:
         drawn = np.clip(view.drawn, edges[0], edges[-1])
         bins |= {"lw": 2, "histtype": "step"}

@@ -77,22 +77,22 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     for i, (order, every, floor, rank) in enumerate(moments):
         values, own = np.asarray(every)[:SHOWN], canvas.colour(i)
         at, label = np.arange(1, len(values) + 1), f"order {order}: {rank} kept"
-        ax.plot(at, values, "-", color=own, alpha=0.35, lw=1)
+        which = "" if len(moments) == 1 else f"order {order}: "
+        ax.plot(at, values, "-", color=own, lw=0.8)
         ax.plot(at[:rank], values[:rank], "o", color=own, ms=5, label=label)
         ax.plot(at[rank:], values[rank:], "o", mfc="none", mec=own, ms=4)
+        if len(values) > rank:
+            ax.plot([], [], "o", mfc="none", mec=own, ms=4, ls="none", label=f"{which}others")
         if floor > 0:
             end = len(values) + 0.4
-            ax.hlines(floor, 0.6, end, colors=own, linestyles="--", lw=1.2, alpha=0.9)
+            ax.hlines(floor, 0.6, end, colors=own, linestyles="--", lw=1.2)
+            ax.plot([], [], "--", color=own, lw=1.2, label=f"{which}noise")
     # a logarithmic scale where magnitudes differ; eigenvalues may be negative
     sizes = np.abs(np.concatenate([np.asarray(values)[:SHOWN] for _, values, _, _ in moments]))
     top = float(sizes.max(initial=0.0))
     if top > SPREAD * sizes[sizes > LINEAR * top].min(initial=top):
         ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * LINEAR * top)))
     ax.axhline(0, color=canvas.ink(), lw=0.6, alpha=0.5)
-    if any(floor > 0 for _, _, floor, _ in moments):
-        ax.plot([], [], "--", color=canvas.ink(), alpha=0.7, label="noise")
-    if any(len(values) > rank for _, values, _, rank in moments):
-        ax.plot([], [], "o", mfc="none", mec=canvas.ink(), ms=4, ls="none", label="others")
     ax.set_xlabel("rank of the eigenvalue")
     ax.set_ylabel("eigenvalue of the moment")
     canvas.whole_numbers(ax)

@@ -14,7 +14,7 @@ from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.lines import Lines, Standard
 from implicitmoments.regression.unexplained import Unexplained
 from implicitmoments.rows import Rows
-from implicitmoments.rows.second_moments import find_deviations
+from implicitmoments.rows.normality import find_deviations
 from implicitmoments.search import ENOUGH, merge_note
 from implicitmoments.search.tails import Rival, tails_note
 

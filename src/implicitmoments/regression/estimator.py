@@ -83,7 +83,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         Leave out rows far from the bulk that have too few neighbours to be a component. Of lines
         these are rows whose label is far from all of them and whose x is not far: a far x may be
         the most informative one. ``stats_["outliers"]`` counts them.
-    random_state : int, generator or None, default None
+    random_state : int, generator, np.random or None, default None
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
+    Entries,
     Floats,
     map_into,
     move_like,
@@ -35,6 +37,7 @@ from implicitmoments.rows import (
     Whitening,
     mean_and_covariance,
 )
+from implicitmoments.rows.constants import resolution
 from implicitmoments.search import Expectations, State
 from implicitmoments.search.noise import (
     FIRST,
@@ -94,8 +97,8 @@ class Lines(State):
         Degrees of freedom, all equal; infinite, by default, for Gaussian noise.
     """
 
-    coef: Floats
-    variances: Floats
+    coef: Annotated[Floats, Entries(("k q",))]
+    variances: Annotated[Floats, Entries(("k",), variances=True)]
     freedom: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
@@ -256,9 +259,6 @@ def _likelihood(counts: Array, logs: Array) -> Sums:
     return {"log_likelihood": as_sum(counts @ logs), "mass": as_sum(xp.sum(counts))}
 
 
-ROUNDING = 1e-13  # of labels: those that differ by less are constant
-
-
 @dataclass(frozen=True, eq=False)
 class Standard:
     r"""Points :math:`W^T (x - m)` of covariance I, and labels of variance 1.
@@ -338,7 +338,7 @@ def standardise(rows: Rows, *, intercept: bool) -> tuple[Standard, Rows]:
             "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
         )
     center, spread = float(found.mean[-1]), math.sqrt(max(float(found.covariance[-1, -1]), 0.0))
-    constant = spread <= ROUNDING * max(abs(center), spread, np.finfo(float).tiny)
+    constant = spread <= max(float(resolution(center)), np.finfo(float).tiny)
     scale = 1.0 if constant else spread
     whitening = Whitening.from_moments(points, reduce=True)
     counted = replace(rows, known=Census(found.n, found.total))

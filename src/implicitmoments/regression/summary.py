@@ -105,7 +105,7 @@ class RegressionMixtureSummary(RegressionMixtureDescription, FittedEstimator):
     def _fit_view(self, rows: RowSample) -> FitView:
         model: Any = self
         drawn = self._residuals(rows, as_floats(model.sample(X=rows.given)[1]))
-        axis = "residual from the most probable line (σ)"
+        axis = "residual from its line (σ of the noise)"
         return Distribution("Residuals", axis, self._residuals(rows, rows.y), drawn)
 
     def _likeliest(self, rows: RowSample, y: Floats) -> Any:

@@ -91,9 +91,9 @@ def _joined(words: list[str]) -> str:
 # without the source.
 STATISTICS = {
     "rows_used": Statistic("rows", "Rows of the fit, without outliers."),
-    "rows_seen": Statistic("rows so far", "Rows passed to partial_fit."),
+    "rows_seen": Statistic("rows so far", "Rows taken in so far, piece by piece."),
     "corrections": Statistic(
-        "mixtures replaced", "How often a search of partial_fit found a higher likelihood."
+        "mixtures replaced", "How often a search between pieces found a higher likelihood."
     ),
     "moment_rows": Statistic("rows of the moments", "Rows used to estimate moments."),
     "sample_rows": Statistic("rows of the search", "Rows used to compare starts and moves."),
@@ -148,7 +148,7 @@ STATISTICS = {
     ),
     "degree_for_epsilon": Statistic(
         "sufficient degree",
-        "Higher degrees contribute less than epsilon.",
+        "Higher degrees contribute less than the accuracy asked for.",
         lambda degree: "none below 200" if degree is None else degree,
     ),
     "normalizer_error": Statistic("error of the normaliser", "A standard error."),
@@ -185,17 +185,20 @@ def statistics_of(model: FittedEstimator) -> Table:
     return Table("Statistics", ["statistic", "value"], rows, meanings)
 
 
-def settings_of(model: Any) -> Table:
-    """Return the parameters of the estimator, those that differ from the default first."""
+def settings_of(model: Any, value: Callable[[Any], str] = repr) -> Table:
+    """Return the parameters of the estimator, those that differ from the default first.
+
+    ``value`` writes their values.
+    """
     given = model.get_params(deep=False)
     default = type(model)().get_params(deep=False)
     changed = frozenset(
         name
-        for name, value in given.items()
-        if value is not default[name] and repr(value) != repr(default[name])
+        for name, own in given.items()
+        if own is not default[name] and repr(own) != repr(default[name])
     )
     rows = [
-        [name, repr(given[name]), repr(default[name])]
+        [name, value(given[name]), value(default[name])]
         for name in sorted(given, key=lambda name: (name not in changed, name))
     ]
     note = "In bold: differs from the default." if changed else "All are defaults."

@@ -1,6 +1,8 @@
 """1 · Rows in: sources, views, blocks, random numbers keyed by row."""
 
-from implicitmoments.rows.checkpoint import JournaledSource, describe_rows, open_checkpoint
+from implicitmoments.rows.affine_maps import LabelMap
+from implicitmoments.rows.blas_threads import threads_for_folds
+from implicitmoments.rows.checkpoint import JournaledSource, open_checkpoint
 from implicitmoments.rows.dask_columns import map_rows
 from implicitmoments.rows.dask_source import DaskSource
 from implicitmoments.rows.draws import (
@@ -12,6 +14,7 @@ from implicitmoments.rows.draws import (
     draw_numbers,
 )
 from implicitmoments.rows.files import BlockSource, FileSource, open_file
+from implicitmoments.rows.fingerprint import describe_rows
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
     LARGEST,
@@ -26,15 +29,13 @@ from implicitmoments.rows.fold import (
     fold_blocks,
     join_labels,
     shares_of,
-    threads_for_folds,
     weights_of,
 )
 from implicitmoments.rows.journal import Journal
-from implicitmoments.rows.mapped_rows import Census, LabelMap, Rule
 from implicitmoments.rows.outliers import leave_out_outliers
+from implicitmoments.rows.row_selection import Census, Rule
 from implicitmoments.rows.second_moments import (
     SecondMoments,
-    Whitening,
     factor_covariance,
     mean_and_covariance,
     whitener_of,
@@ -48,6 +49,7 @@ from implicitmoments.rows.sources import (
     is_dask,
 )
 from implicitmoments.rows.view import Rows
+from implicitmoments.rows.whitening import Whitening
 
 __all__ = [
     "ArraySource",

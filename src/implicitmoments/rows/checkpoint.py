@@ -15,6 +15,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.rows.draws import Integers, RowDraws
+from implicitmoments.rows.fingerprint import describe_rows, describe_value
 from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
 from implicitmoments.rows.journal import Journal
 from implicitmoments.rows.sources import ElsewhereSource, Source
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 # Small sums are always kept, others if that takes less time than computing them again.
 SMALL_BYTES, BYTES_PER_SECOND = 2**20, 1e8
-DIGEST_ROWS = 64  # at the beginning, in the middle and at the end
 VIEWED_ROWS = 256  # by which a checkpoint knows a view of its source
 
 
@@ -125,55 +125,17 @@ class JournaledSource(Source):
         return ElsewhereSource, (self.n_rows, self.n_features)
 
 
-def describe_rows(source: Source) -> dict[str, Any]:
-    """Describe the rows of a source, for the fingerprint of a journal.
-
-    Returns
-    -------
-    dict
-        ``rows`` and ``columns``, the array ``library`` and ``type``, and a ``digest`` of rows at
-        the beginning, in the middle and at the end.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from implicitmoments.rows import ArraySource, describe_rows
-    >>> describe_rows(ArraySource(np.ones((6, 2))))["rows"]
-    6
-    """
-    n, digest = source.n_rows or DIGEST_ROWS, hashlib.sha256()
-    described: dict[str, Any] = {"rows": source.n_rows, "columns": source.n_features}
-    for start in sorted({0, max(0, (n - DIGEST_ROWS) // 2), max(0, n - DIGEST_ROWS)}):
-        rows = range(start, min(start + DIGEST_ROWS, n))
-        block = source.block(rows)
-        for name in sorted(block):
-            digest.update(name.encode())
-            digest.update(np.asarray(to_numpy(block[name]), order="C").data)
-        described["library"] = type(block["x"]).__module__.split(".")[0]
-        described["type"] = str(block["x"].dtype)
-    return {**described, "digest": digest.hexdigest()}
-
-
 def open_checkpoint(
     checkpoint: Any, estimator: Any, rows: Rows
 ) -> AbstractContextManager[Journal]:
     """Open the journal of a fit by its path, with a fingerprint of parameters and rows."""
     if isinstance(checkpoint, Journal):
         return nullcontext(checkpoint)
-    parameters = {name: _described(v) for name, v in estimator.get_params(deep=False).items()}
+    given, like = estimator.get_params(deep=False), rows.first["x"]
+    parameters = {name: describe_value(value, like) for name, value in given.items()}
     # the first rows as mapped and kept: two views of one source differ
     digest, block = hashlib.sha256(), rows.pick(np.arange(min(rows.n, VIEWED_ROWS)))
     for name in sorted(block):
         digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
     about = {"estimator": type(estimator).__name__, **parameters, **describe_rows(rows.source)}
     return Journal(checkpoint, {**about, "view": digest.hexdigest()})
-
-
-def _described(value: Any) -> Any:
-    """Return a representation of a parameter that is the same in every process."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    kind = value if hasattr(value, "__qualname__") else type(value)
-    return f"{kind.__module__}.{kind.__qualname__} {getattr(value, 'name', '')}".strip()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Differences of equal numbers that were rounded twice each, in epsilons of their size.
 ROUNDINGS = 4
+DOUBLE = float(np.finfo(np.float64).eps)
 FEW = 100  # rows in which columns are compared before all rows are: most of them vary there
 
 
@@ -74,16 +75,21 @@ def restore_matrices(matrices: Floats, constants: Floats | None, diagonal: float
     return np.swapaxes(whole, -1, -2)
 
 
+def resolution(size: Floats | float, epsilon: float = DOUBLE) -> Floats:
+    """Return by how much numbers of a size differ that are equal but for rounding."""
+    return np.asarray(ROUNDINGS * epsilon * np.abs(size))
+
+
 def precision_of(array: Array) -> float:
     """Return the epsilon of the precision of an array; integers pass for double precision."""
     real = namespace_of(array).isdtype(array.dtype, "real floating")
-    return machine_epsilon(array) if real else float(np.finfo(np.float64).eps)
+    return machine_epsilon(array) if real else DOUBLE
 
 
 def cells_off(constants: Floats, epsilon: float, x: Array) -> Array:
     """Say which cells of rows (n, d) differ from constants beyond rounding; NaN admits any."""
     xp, center = namespace_of(x), np.nan_to_num(constants)
-    size = np.where(np.isnan(constants), np.inf, ROUNDINGS * epsilon * np.abs(center))
+    size = np.where(np.isnan(constants), np.inf, resolution(center, epsilon))
     return xp.abs(x - move_like(center, x)) > move_like(size, x)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from importlib import import_module
-from threading import Lock
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -14,8 +12,9 @@ import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array
 from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.rows.blas_threads import threads_for_folds
+from implicitmoments.rows.cells import check_cells
 from implicitmoments.rows.files.errors import MissingLibraryError
-from implicitmoments.rows.fold import _controller
 from implicitmoments.rows.sources import is_frame
 
 # Dask DataFrames, Series and arrays: Dask ships no types.
@@ -73,6 +72,13 @@ def aligned(column: Any, x: DaskArray, what: str) -> DaskArray:
     return column.rechunk({0: x.chunks[0]})
 
 
+def join_column(x: DaskArray, column: Any, what: str) -> DaskArray:
+    """Return points with a column behind the others; both may have chunks of unknown length."""
+    x, da = rows_of_array(x), dask_module("array")
+    parts = [x, aligned(column, x, what)[:, None]]
+    return da.concatenate(parts, axis=1, allow_unknown_chunksizes=True).rechunk({1: -1})
+
+
 def _check_kind(array: DaskArray, label: str, ndim: int) -> None:
     """Raise for arrays that are no real numbers, have other axes, or are empty."""
     fits = array.ndim == ndim and 0 not in array.shape
@@ -80,21 +86,19 @@ def _check_kind(array: DaskArray, label: str, ndim: int) -> None:
     as_real_array(np.broadcast_to(np.zeros((), array.dtype), shape), label, ndim)
 
 
-def numeric_columns(
+def choose_columns(
     frame: Frame, columns: Sequence[Hashable] | None, without: Sequence[Hashable]
 ) -> list[Hashable]:
-    """Return the columns asked for, or all columns of numbers but some."""
+    """Return the columns asked for, or all columns but some."""
     if columns is None:
-        chosen = [c for c in frame.columns if c not in without and _is_numeric(frame, c)]
+        chosen = [c for c in frame.columns if c not in without]
         if not chosen:
-            template = "the DataFrame has no column of numbers; its columns are {names}"
+            template = "the DataFrame has no column of features; its columns are {names}"
             raise InputError("no_features", template, names=list(frame.columns))
         return chosen
     if isinstance(columns, str) or not columns:
         template = "`columns` must be a list of at least one name, got {given!r}"
         raise InputError("columns_not_a_list", template, given=columns)
-    for name in columns:
-        _check(frame, name)
     return list(columns)
 
 
@@ -103,33 +107,50 @@ def rows_of_frame(
 ) -> DaskArray:
     """Return columns, and others behind them, as an array ``(n, …)`` of unknown row chunks.
 
-    float32 where all of ``columns`` are, float64 otherwise; missing values become NaN. They are
-    one array, since Dask may join partitions of a file when few columns are read, and partitions
-    of different columns then differ.
+    float32 where all of ``columns`` are, float64 otherwise; missing values become NaN. Text,
+    objects and categories are converted on the workers, where those that are no numbers are
+    refused. They are one array, since Dask may join partitions of a file when few columns are
+    read, and partitions of different columns then differ.
     """
-    for name in others:
-        _check(frame, name)
+    for name in (*columns, *others):
+        if name not in frame.columns:
+            template = "the DataFrame has no column {wanted!r}; its columns are {names}"
+            raise InputError("no_such_column", template, wanted=name, names=list(frame.columns))
     kinds = (frame.dtypes[name] for name in columns)  # of NumPy, pandas or Arrow
     single = all(getattr(kind, "numpy_dtype", kind) == np.float32 for kind in kinds)
     dtype = np.dtype(np.float32 if single else np.float64)
-    return frame[[*columns, *others]].astype(dtype).to_dask_array()
+    chosen = frame[[*columns, *others]]
+    if all(map(_is_numeric, chosen.dtypes)):
+        return chosen.astype(dtype).to_dask_array()
+    empty = np.empty((0, len(chosen.columns)), dtype)
+    meta = import_module("pandas").DataFrame(empty, columns=chosen.columns)
+    return chosen.map_partitions(convert_cells, dtype, meta=meta).to_dask_array()
 
 
-def _check(frame: Frame, name: Hashable) -> None:
-    if name not in frame.columns:
-        template = "the DataFrame has no column {wanted!r}; its columns are {names}"
-        raise InputError("no_such_column", template, wanted=name, names=list(frame.columns))
-    if not _is_numeric(frame, name):
-        raise InputTypeError(
-            "column_not_numeric",
-            "column {column!r} holds entries of type {dtype}, expected real numbers; encode text "
-            "and categories as numbers first, or leave the column out of `columns`",
-            **{"column": name, "dtype": str(frame.dtypes[name])},
-        )
+def convert_cells(part: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert a partition, a DataFrame of pandas, to numbers, as an array of its cells would be.
+
+    Rows of an error are numbers within the partition.
+    """
+    try:
+        columns = [_convert_column(part.iloc[:, j], dtype) for j in range(part.shape[1])]
+    except (TypeError, ValueError):
+        check_cells("X", part)
+        raise
+    made = import_module("pandas").DataFrame(dict(enumerate(columns)), index=part.index)
+    return made.set_axis(part.columns, axis=1)
 
 
-def _is_numeric(frame: Frame, name: Hashable) -> bool:
-    types, dtype = import_module("pandas.api.types"), frame.dtypes[name]
+def _convert_column(column: Any, dtype: np.dtype[Any]) -> Any:
+    if _is_numeric(column.dtype):
+        return column.astype(dtype)
+    cells = np.asarray(column, dtype=object)  # of a date its objects, and not its nanoseconds
+    missing = np.asarray(column.isna(), dtype=bool)
+    return np.where(missing, np.nan, cells).astype(dtype)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    types = import_module("pandas.api.types")
     return bool(types.is_numeric_dtype(dtype)) and not types.is_complex_dtype(dtype)
 
 
@@ -154,7 +175,7 @@ def map_rows(
     dtype : dtype
         Of the answers.
     columns : list of column names, optional
-        Of a DataFrame; all columns of numbers by default.
+        Of a DataFrame; all columns by default.
 
     Returns
     -------
@@ -169,7 +190,7 @@ def map_rows(
     [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
     if is_frame(x):
-        x = rows_of_frame(x, numeric_columns(x, columns, ()))
+        x = rows_of_frame(x, choose_columns(x, columns, ()))
     x, dtype = rows_of_array(x), np.dtype(dtype)
     answer = partial(_answer_chunk, function=function, width=width, out=dtype)
     if width is None:
@@ -185,33 +206,9 @@ def _answer_chunk(
     shape = (x.shape[0],) if width is None else (x.shape[0], width)
     if not x.shape[0]:
         return np.empty(shape, dtype=out)
-    with one_thread():
+    with threads_for_folds(1):
         answers = function(x)
     if tuple(answers.shape) != shape:
         template, given = "answers have shape {shape}, expected {expected}", tuple(answers.shape)
         raise InputError("wrong_answers", template, shape=str(given), expected=str(shape))
     return np.asarray(answers).astype(out, copy=False)
-
-
-_guard, _within = Lock(), [0]
-_limits: list[Any] = []
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread while any task of this process runs.
-
-    The limit holds for the whole process. Tasks overlap: the first that enters sets it, and the
-    last that leaves lifts it. A fold in here sees one allowed thread and starts none of its own.
-    """
-    with _guard:
-        if not _within[0]:
-            _limits.append(_controller().limit(limits=1, user_api="blas"))
-        _within[0] += 1
-    try:
-        yield
-    finally:
-        with _guard:
-            _within[0] -= 1
-            if not _within[0]:
-                _limits.pop().restore_original_limits()

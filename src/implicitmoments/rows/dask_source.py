@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -11,14 +12,15 @@ from uuid import uuid4
 import numpy as np
 
 from implicitmoments.arrays import Array, as_real_array, check_finite, move_like, namespace_of
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import CodedError, InputError, InputTypeError
+from implicitmoments.rows.blas_threads import threads_for_folds
+from implicitmoments.rows.cells import find_cell
 from implicitmoments.rows.dask_columns import (
     DaskArray,
     Frame,
     aligned,
+    choose_columns,
     dask_module,
-    numeric_columns,
-    one_thread,
     rows_of_array,
     rows_of_frame,
 )
@@ -79,6 +81,7 @@ class DaskSource(Source):
         self._lengths_of = x  # the array whose chunks give the partition lengths
         self._checked = False
         self._first: Block | None = None
+        self._frame: Frame | None = None  # of which the columns were made
 
     @classmethod
     def from_frame(
@@ -95,7 +98,8 @@ class DaskSource(Source):
         ----------
         frame : dask.dataframe.DataFrame
         columns : list of column names, optional
-            The points; by default all columns of numbers but those named below.
+            The points; by default all columns but those named below. Text and categories that
+            are numbers are converted, as those of pandas are, and others refused.
         y, sample_weight : column name, or Series or array of shape (n_samples,), optional
         """
         if not (is_frame(frame) and hasattr(frame, "columns")):
@@ -110,7 +114,7 @@ class DaskSource(Source):
                 frame = frame.assign(**{named[key]: given})
             elif given is not None and not hasattr(given, "shape"):
                 named[key], labels[key] = given, f"column {given!r}"
-        chosen = numeric_columns(frame, columns, list(named.values()))
+        chosen = choose_columns(frame, columns, list(named.values()))
         table = rows_of_frame(frame, chosen, list(named.values()))
         d = len(chosen)
         others |= {key: table[:, d + i] for i, key in enumerate(named)}
@@ -118,9 +122,12 @@ class DaskSource(Source):
         source._labels |= labels
         if all(isinstance(name, str) for name in chosen):
             source.feature_names = tuple(str(name) for name in chosen)
-        narrow = rows_of_frame(frame, chosen[:1])
+        source._frame = frame[[*chosen, *named.values()]]
+        narrow = frame[chosen[:1]].to_dask_array()  # as it is: to be counted, and not converted
         if narrow.numblocks[0] == table.numblocks[0]:  # then one column is enough to count rows
             source._lengths_of = narrow
+        else:
+            source._lengths_of = source._frame.to_dask_array()
         return source
 
     @cached_property
@@ -139,7 +146,9 @@ class DaskSource(Source):
         self._partitions(rows)
         # slices of arrays, and no tasks of ours: Dask then reads a part of a chunk where it can
         cut = [column[rows.start : rows.stop] for column in self._known]
-        block = _rows_at(dict(zip(self._columns, _computed(cut), strict=True)), slice(None))
+        with self._cells_by_row():
+            found = _computed(cut)
+        block = _rows_at(dict(zip(self._columns, found, strict=True)), slice(None))
         if rows == range(1):  # requested often, to find the array library and dtype
             self._first = block
         return block
@@ -179,7 +188,8 @@ class DaskSource(Source):
             # sums of neighbours are added in the order of the rows
             for key, group in zip(level, groups, strict=True):
                 graph[key] = (reduce, add_sums, group)
-        total = add_sums(total, _run(name, graph, level, self._ready)[0])
+        with self._cells_by_row():
+            total = add_sums(total, _run(name, graph, level, self._ready)[0])
         self._checked = self._checked or rows == range(self.n_rows)
         if after is not None:
             after(total, rows.stop)
@@ -193,7 +203,27 @@ class DaskSource(Source):
             low, high = np.searchsorted(rows, (part.rows.start, part.rows.stop))
             if high > low:
                 graph[name, i] = (pick_rows, self._chunks[i], part, rows[low:high])
-        return join_blocks(_run(name, graph, list(graph), self._ready))
+        with self._cells_by_row():
+            return join_blocks(_run(name, graph, list(graph), self._ready))
+
+    @contextmanager
+    def _cells_by_row(self) -> Iterator[None]:
+        """Name a cell that is no number by its row among all rows.
+
+        A partition does not know its first row: the first such cell is looked for once more.
+        """
+        try:
+            yield
+        except CodedError as error:
+            if error.code != "cell_not_a_number" or self._frame is None:
+                raise
+            delayed = dask_module("delayed").delayed
+            cells = _computed([delayed(find_cell)(part) for part in self._frame.to_delayed()])
+            starts = zip(cells, self._edges[:-1], strict=True)
+            found = [cell._replace(row=cell.row + start) for cell, start in starts if cell]
+            if not found:
+                raise
+            min(found, key=lambda cell: (cell.place, cell.row)).refuse("X")
 
     @cached_property
     def _edges(self) -> list[int]:
@@ -282,7 +312,7 @@ def _task_name(what: str) -> str:
 
 def _computed(collections: Sequence[Any]) -> list[Any]:
     """Compute by the active client or scheduler; avoid oversubscription by BLAS threads."""
-    with one_thread():
+    with threads_for_folds(1):
         return list(dask_module("base").compute(*collections))
 
 
@@ -352,7 +382,7 @@ def fold_partition(
             partition.check(block, piece.start)
         return block
 
-    with one_thread():
+    with threads_for_folds(1):
         return fold_blocks(read, carried.measure, blocks(rows, rows_per_block))
 
 

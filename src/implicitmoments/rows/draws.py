@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, TypeAlias
+from types import ModuleType
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,7 +14,8 @@ from scipy.special import ndtri
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError, InputTypeError
 
-RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+# a module is ``np.random``, NumPy's global generator
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | ModuleType | None
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -42,13 +44,15 @@ ROUNDS = 6  # of a Feistel network; four make a pseudorandom permutation (Luby a
 def as_seed(random_state: RandomState) -> int:
     """Convert a ``random_state`` of scikit-learn to an integer seed.
 
+    None and ``np.random`` draw it from NumPy's global generator, which ``np.random.seed`` sets.
+
     Examples
     --------
     >>> as_seed(7)
     7
     """
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if random_state is None or random_state is np.random:
+        return int(np.random.randint(2**31))  # noqa: NPY002 (as scikit-learn does)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
@@ -56,14 +60,13 @@ def as_seed(random_state: RandomState) -> int:
     if isinstance(random_state, bool) or not hasattr(random_state, "__index__"):
         raise InputTypeError(
             "not_a_random_state",
-            "`random_state` is an integer, a NumPy generator or None, got {given!r}",
+            "`random_state` is an integer, a NumPy generator, np.random or None, got {given!r}",
             given=random_state,
         )
-    if random_state < 0:
-        raise InputError(
-            "out_of_range", "`random_state` is at least 0, got {given}", given=random_state
-        )
-    return int(random_state)
+    seed = int(cast(int, random_state))
+    if seed < 0:
+        raise InputError("out_of_range", "`random_state` is at least 0, got {given}", given=seed)
+    return seed
 
 
 class RowDraws:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from implicitmoments.arrays import (
     Array,
@@ -30,6 +27,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError
+from implicitmoments.rows.blas_threads import allowed_threads, threads_for_folds
 from implicitmoments.rows.draws import Integers
 
 Block: TypeAlias = Mapping[str, Array]
@@ -43,8 +41,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
 THREADED_BLOCKS = 4  # minimum blocks per thread for threading to pay off
-
-_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
 
 
 def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
@@ -133,14 +129,13 @@ def threads_of_whole(n_pieces: int, n_left: int) -> AbstractContextManager[Any]:
     threads, and may round differently.
     """
     if _threads_for(n_pieces) > 1 and _threads_for(n_left) == 1:
-        limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-        return limited
+        return threads_for_folds(1)
     return nullcontext()
 
 
 def _threads_for(n_pieces: int) -> int:
     """Return the number of threads for a given number of blocks."""
-    n_threads = _allowed_threads() if n_pieces > 2 * THREADED_BLOCKS else 1
+    n_threads = allowed_threads() if n_pieces > 2 * THREADED_BLOCKS else 1
     return n_threads if n_pieces >= THREADED_BLOCKS * n_threads else 1
 
 
@@ -161,8 +156,7 @@ def _fold_in_threads(
             after(total, piece.stop)
         return total
 
-    limit = _controller().limit(limits=1, user_api="blas")
-    with limit, ThreadPoolExecutor(n_threads) as pool:
+    with threads_for_folds(1), ThreadPoolExecutor(n_threads) as pool:
         for piece in pieces:
             if len(waiting) > n_threads:  # n_threads blocks in memory, and one being read
                 total = collect(total)
@@ -170,35 +164,6 @@ def _fold_in_threads(
         while waiting:
             total = collect(total)
     return total
-
-
-@contextmanager
-def threads_for_folds() -> Iterator[None]:
-    """Give folds the threads that BLAS may use, and BLAS one, for as long as it is open.
-
-    For fits whose products are small: threads of BLAS would only wait for one another.
-    """
-    token = _threads_of_folds.set(_allowed_threads())
-    try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _threads_of_folds.reset(token)
-
-
-@cache
-def _controller() -> Any:
-    """Return the cached thread controller: finding the libraries takes milliseconds."""
-    return ThreadpoolController()
-
-
-def _allowed_threads() -> int:
-    """Return the number of threads that the user, joblib or the machine allows BLAS."""
-    given = _threads_of_folds.get()
-    if given is not None:
-        return given
-    blas = _controller().select(user_api="blas")
-    return max((library["num_threads"] for library in blas.info()), default=1)
 
 
 @dataclass(frozen=True)
@@ -214,9 +179,10 @@ class MemoryBudget:
 
     cache: int = 2**18  # numbers of a block on the host that stay in the cache: 2 MB of float64
     block: int = 2**23  # numbers of a block on the host at the most, where rows are wide: 64 MB
-    # numbers of a block on a device, which has no such cache and needs long products: 1 GB, or a
-    # 64th of its bytes, so that eight such arrays of float64 fill it
-    device: int = 2**27
+    # numbers of a block on a device, which has no such cache, and where starting an operation
+    # takes longer than carrying it out on few rows: 4 GB, or a 64th of its bytes, so that eight
+    # such arrays of float64 fill it
+    device: int = 2**29
     # numbers held in memory, of rows or computed from them: 256 MB
     held: int = 2**25
     picked: int = 2**22  # rows that are looked up one by one for a sample
@@ -272,13 +238,6 @@ def count_rows(block: Block) -> Sums:
     counts = weights_of(block)
     total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
     return {"kept": int(counts.shape[0]), "total": float(total)}
-
-
-def sum_points(block: Block) -> Sums:
-    """Add up the points of a block, times their weights."""
-    x, counts = block["x"], block.get("counts")
-    weighted = x if counts is None else x * counts[:, None]
-    return {"points": namespace_of(x).sum(weighted, axis=0, dtype=namespace_of(x).float64)}
 
 
 def shares_of(block: Block, n_shares: int) -> Array:

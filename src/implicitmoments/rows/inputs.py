@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -12,8 +13,17 @@ import numpy as np
 from array_api_compat import is_array_api_obj, is_numpy_array
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from implicitmoments.arrays import as_real_array, move_like, to_numpy
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.arrays import (
+    LARGEST,
+    as_real_array,
+    check_unmasked,
+    move_like,
+    namespace_of,
+    refuse_large,
+    sizes_of,
+    to_numpy,
+)
+from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     ArraySource,
     Block,
@@ -32,11 +42,14 @@ from implicitmoments.rows import (
     open_file,
     threads_for_folds,
 )
+from implicitmoments.rows.cells import check_cells
 from implicitmoments.validation import check_progress
 
 Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
 
 PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
+SIZES = ("small", "fair", "large")  # of entries
+MOST_COUNTED = 2**53  # whole numbers that a double distinguishes
 
 
 @contextmanager
@@ -93,12 +106,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         elif is_array_api_obj(X) and not is_numpy_array(X):
             rows = Rows(_from_foreign(estimator, X, *columns, reset))
         else:
-            try:
-                rows = Rows(_from_arrays(estimator, X, *columns, labelled, reset, fewest))
-            except (ValueError, TypeError):
-                for name, given in zip(("X", "y", "sample_weight"), (X, *columns), strict=True):
-                    _check_cells(name, given)
-                raise
+            rows = Rows(_from_checked_arrays(estimator, X, *columns, labelled, reset, fewest))
         if rows.n < fewest:
             raise InputError(
                 "too_few_rows",
@@ -106,16 +114,35 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
                 n_rows=rows.n,
                 fewest=fewest,
             )
+        if reset:
+            _check_sizes(rows)
         # Most products of a fit are small: threads of BLAS would only wait for one another.
         stack.enter_context(threads_for_folds())
-        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
-        if checkpoint is not None:
+        journal = None
+        if checkpoint is not None:  # before a generator is drawn from: it is known by its state
             journal = stack.enter_context(open_checkpoint(checkpoint, estimator, rows))
-            seed = int(journal.remember("seed", seed))
             rows = replace(rows, source=JournaledSource(rows.source, journal))
+        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
+        if journal is not None:
+            seed = int(journal.remember("seed", seed))
         size = getattr(estimator, "rows_per_block", None) or rows.rows_per_block
         rows = replace(rows, progress=progress or rows.progress, rows_per_block=size)
         yield _checked_weights(rows, as_counts), seed
+
+
+def _from_checked_arrays(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, labelled: bool, reset: bool, fewest: int
+) -> Source:
+    """Return arrays as scikit-learn validates them; an error names the cell it is about."""
+    given = {"X": X, "y": y, "sample_weight": sample_weight}
+    for name, array in given.items():
+        check_unmasked(array, name)
+    try:
+        return _from_arrays(estimator, X, y, sample_weight, labelled, reset, fewest)
+    except (ValueError, TypeError):
+        for name, array in given.items():
+            check_cells(name, array)
+        raise
 
 
 def _open_elsewhere(
@@ -176,35 +203,6 @@ def _from_arrays(
     return ArraySource(X, **columns)
 
 
-def _check_cells(name: str, given: Any) -> None:
-    """Raise an error that names the column and the row of the first entry that is no number."""
-    cells, dtype = np.asarray(given, dtype=object), getattr(given, "dtype", None)
-    flat = cells.size > 0 and cells.ndim in (1, 2)
-    if not flat or getattr(dtype, "kind", "O") not in "OUST" or isinstance(cells.flat[0], list):
-        return  # another check has the better words
-    names = list(getattr(given, "columns", range(cells.shape[-1]))) if cells.ndim == 2 else [None]
-    for j, column in enumerate(cells.reshape(len(cells), -1).T):
-        where = "`{name}`" if names[j] is None else "column {column!r} of {name}"
-        for row, cell in enumerate(column):
-            values = {"name": name, "column": names[j], "row": row, "cell": cell}
-            try:
-                float(0.0 if cell is None else cell)
-            except ValueError:
-                raise InputError(
-                    "cell_not_a_number",
-                    where + " holds {cell!r} in row {row}, expected a number; encode text and "
-                    "categories as numbers, or leave the column out",
-                    **values,
-                ) from None
-            except TypeError:
-                raise InputTypeError(
-                    "cell_not_a_number",
-                    where + " holds {cell!r} in row {row}, an entry of type {kind}; an argument "
-                    "must be a number or a string of a number",
-                    **{**values, "kind": type(cell).__name__},
-                ) from None
-
-
 def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
     X = as_real_array(X, "X", 2)
     _remember(estimator, int(X.shape[1]), None, reset)
@@ -232,6 +230,46 @@ def _check_rows(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None
     columns = getattr(source, "columns", {})
     if reset and columns:
         estimator.columns_in_ = dict(columns)
+
+
+def _check_sizes(rows: Rows) -> None:
+    """Raise where squares of a column underflow in all rows, or overflow in most.
+
+    A pass only where the first row gives cause: it has such an entry, or is 0.
+    """
+    for name, first in ((name, rows.first[name]) for name in ("x", "y") if name in rows.first):
+        smallest, largest = sizes_of(first)
+        size = np.abs(np.asarray(to_numpy(first), dtype=np.float64))
+        odd = ((size > 0) & (size < smallest)) | (size > largest)
+        if not odd.any() and size.any():
+            continue
+        sums = rows.fold(partial(_count_sizes, name), width=size.size, what="sizes of entries")
+        small, fair, large = (np.atleast_1d(to_numpy(sums[key])) for key in SIZES)
+        label = "X" if name == "x" else "y"
+        refuse_large(label, found=bool(np.any(large > small + fair)), largest=largest)
+        lost = np.flatnonzero((small > 0) & (fair + large == 0))
+        if len(lost):
+            where = "column {column} of X" if name == "x" else "y"
+            raise InputError(
+                "entries_too_small",
+                where + " has no entry above {smallest:g}, and smaller squares underflow; "
+                "rescale it, for instance by its standard deviation",
+                name=label,
+                column=int(lost[0]),
+                smallest=smallest,
+            )
+
+
+def _count_sizes(name: str, block: Block) -> Sums:
+    column = block[name]
+    xp, (smallest, largest) = namespace_of(column), sizes_of(column)
+    size = xp.abs(column)
+    small, large = (size > 0) & (size < smallest), size > largest
+    kinds = (small, (size >= smallest) & ~large, large)
+    return {
+        key: xp.sum(xp.astype(kind, xp.int64), axis=0)
+        for key, kind in zip(SIZES, kinds, strict=True)
+    }
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
@@ -272,10 +310,10 @@ def check_n_features(estimator: Any, n_features: int) -> None:
 
 
 def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
-    """Scale weights to mean 1 if it is smaller, or if some weight is not a whole number.
+    """Scale weights to mean 1 if it is smaller, or if they are no counts.
 
-    Such weights are proportions, not counts: a larger total would pass for more rows, and buy
-    components.
+    Weights that are not whole numbers, or more than can be counted, are proportions: a larger
+    total would pass for more rows, and buy components.
     """
     if not rows.weighted_rows:
         return rows
@@ -285,11 +323,18 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
         raise InputError(
             "negative_weight", "`sample_weight` has negative entries; weights must be 0 or more"
         )
+    if sums["large"]:
+        raise InputError(
+            "weights_too_large",
+            "`sample_weight` has entries above {largest:g}, whose sums may overflow; divide the "
+            "weights by the largest one",
+            largest=LARGEST,
+        )
     if not n:
         raise InputError(
             "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
         )
-    if not as_counts and (total < n or sums["parts"]):
+    if not as_counts and (total < n or sums["parts"] or total > MOST_COUNTED):
         rows, total = rows.weighted(n / total), float(n)
     return replace(rows, known=Census(n, total))
 
@@ -297,7 +342,8 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
 def _sum_weights(block: Block, rows: range) -> Sums:  # noqa: ARG001
     weights = np.asarray(to_numpy(block["counts"]), dtype=np.float64)
     return {
-        "total": weights.sum(),
+        "total": np.minimum(weights, LARGEST).sum(),
+        "large": np.count_nonzero(weights > LARGEST),
         "n": np.count_nonzero(weights > 0),
         "negative": np.count_nonzero(weights < 0),
         "parts": np.count_nonzero(weights != np.round(weights)),

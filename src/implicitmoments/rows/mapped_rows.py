@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from implicitmoments.arrays import (
     namespace_of,
     row_keys,
 )
+from implicitmoments.rows.affine_maps import LabelMap, Linear, multiply_maps
 from implicitmoments.rows.constants import restore_columns
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import (
@@ -28,61 +29,11 @@ from implicitmoments.rows.fold import (
     blocks,
     leave_out_rows,
     lift_points,
-    shares_of,
     take_rows,
     weights_of,
 )
+from implicitmoments.rows.row_selection import Census, Rule, Share
 from implicitmoments.rows.sources import Source, join_blocks
-
-# None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
-Linear: TypeAlias = Floats | float | None
-# rule(unmapped block of the source) -> (n,) whether each row is kept; None keeps all of them
-Rule: TypeAlias = Callable[[Block], Array | None]
-
-
-@dataclass(frozen=True, eq=False)
-class LabelMap:
-    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with unmapped x."""
-
-    center: float = 0.0  # c and s
-    scale: float = 1.0
-    slope: Floats | None = None  # (d,), b and m; None for a slope of 0, and for the origin
-    about: Floats | None = None  # (d,)
-
-    def __call__(self, x: Array, y: Array) -> Array:
-        """Map the labels of rows x (n, d)."""
-        left = y - self.center
-        if self.slope is not None:
-            moved = x if self.about is None else x - move_like(self.about, x)[None, :]
-            left = left - moved @ move_like(self.slope, x)
-        return left / self.scale
-
-
-@dataclass(frozen=True)
-class Share:
-    """Keeps one of some shares of the rows, or all others; shares depend on content alone."""
-
-    share: int
-    n_shares: int
-    out: bool
-
-    def __call__(self, block: Block) -> Array:
-        """Return which rows are kept."""
-        shares = shares_of(block, self.n_shares)
-        kept: Array = shares != self.share if self.out else shares == self.share
-        return kept
-
-
-@dataclass(frozen=True)
-class Census:
-    """How many rows are kept."""
-
-    kept: int  # rows that are kept and have a positive weight
-    total: float  # the sum of their weights
-    # The weighted sum of their squared distances from the medians, and the largest of these, where
-    # outliers were looked for; every column in units of its spread.
-    squares: float | None = None
-    longest: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +137,7 @@ class MappedRows:
         return replace(
             self,
             center=self.center if center is None else center,
-            linear=_product(self.linear, linear),
+            linear=multiply_maps(self.linear, linear),
             labels=labels or self.labels,
             known=self._counted,
         )
@@ -412,14 +363,3 @@ class MappedRows:
             some = numbers[start : start + step]
             parts.append(read(self.source.pick(some, what=what), some, keyed=keyed))
         return parts[0] if len(parts) == 1 else join_blocks(parts)
-
-
-def _product(one: Linear, other: Linear) -> Linear:
-    if one is None or other is None:
-        return other if one is None else one
-    if np.ndim(one) == 2 and np.ndim(other) == 2:
-        return np.asarray(one @ np.asarray(other))
-    if np.ndim(one) == 1 and np.ndim(other) == 2:
-        return np.asarray(one)[:, None] * other
-    product = one * other
-    return product if np.ndim(product) else float(product)

@@ -28,7 +28,7 @@ from implicitmoments.rows.fold import (
     take_rows,
     weights_of,
 )
-from implicitmoments.rows.mapped_rows import Census, Rule
+from implicitmoments.rows.row_selection import Census, Rule
 from implicitmoments.rows.view import Rows
 
 # The limit is measured in spreads of the distances beyond their median, in units of those of a

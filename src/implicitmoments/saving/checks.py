@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType, UnionType
-from typing import Any, NotRequired, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, NotRequired, TypeAlias, Union, get_args, get_origin
 
 import numpy as np
 
-from implicitmoments.arrays import Array
+from implicitmoments.arrays import Array, Entries
 from implicitmoments.notes import CodedError, Notes
 
 Hint: TypeAlias = Any
@@ -74,9 +74,36 @@ def matches(value: Any, hint: Hint, variants: Mapping[Hint, Hint] = PLAIN) -> bo
         return isinstance(value, np.ndarray)
     if hint in NUMBERS:
         return isinstance(value, NUMBERS[hint]) and (hint is bool) >= (type(value) is bool)
+    if origin is Annotated:
+        return matches(value, inner[0], variants)
     if origin in (Union, UnionType, NotRequired):
         return any(matches(value, one, variants) for one in inner)
     return isinstance(value, origin or hint) and _contains(value, origin, inner, variants)
+
+
+def check_entries(
+    values: Mapping[str, Any], hints: Mapping[str, Hint], about: str = "", d: int | None = None
+) -> None:
+    """Raise unless values have the axes and entries that their annotations declare.
+
+    ``about`` names what the values are of, and ``d`` is the number of features, if it is known.
+    Those with one shape come before those with a choice.
+    """
+    declared = {name: _entries(hint) for name, hint in hints.items() if name in values}
+    sizes = {} if d is None else {"d": d}
+    for name, entries in sorted(declared.items(), key=lambda each: len(each[1].axes)):
+        if entries.axes and values[name] is not None:
+            fault = entries.fault(values[name], sizes, values)
+            expect(not fault, fault, f"{about}{name}")
+
+
+def _entries(hint: Hint) -> Entries:
+    """Return what an annotation declares; no axes if nothing."""
+    found = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Entries)]
+    origin: Any = get_origin(hint)
+    if origin in (Union, UnionType, NotRequired):
+        found += [_entries(one) for one in get_args(hint)]
+    return next((each for each in found if each.axes), Entries(()))
 
 
 def _contains(

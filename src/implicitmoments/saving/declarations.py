@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType
 from typing import (
+    Annotated,
     Any,
     NoReturn,
     NotRequired,
@@ -32,7 +33,15 @@ from implicitmoments.problems.activations import NAMED
 from implicitmoments.projections import RecursiveProjection
 from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.rows import ArraySource, Block, RowDraws, Rows
-from implicitmoments.saving.checks import COMMON, Hint, ModelFileError, expect, invalid, matches
+from implicitmoments.saving.checks import (
+    COMMON,
+    Hint,
+    ModelFileError,
+    check_entries,
+    expect,
+    invalid,
+    matches,
+)
 
 
 @dataclass(frozen=True)
@@ -231,6 +240,10 @@ class Declaration:
         """Say whether a fitted attribute may have a value; undeclared ones may have any."""
         return attribute not in self._saved or self.matches(value, self._saved[attribute])
 
+    def check_entries(self, fitted: Mapping[str, Any]) -> None:
+        """Raise unless fitted attributes have the axes and entries that are declared."""
+        check_entries(fitted, self._saved, d=int(fitted["n_features_in_"]))
+
     def matches(self, value: Any, hint: Hint) -> bool:
         """Say whether a value is of a type, looking into containers."""
         return matches(value, hint, self._variants)
@@ -239,6 +252,9 @@ class Declaration:
         """Enter the classes of an annotation, and of the fields of those classes."""
         hint = self._variants.get(hint, hint)
         origin: Any = get_origin(hint)
+        if origin is Annotated:
+            self._collect(get_args(hint)[0])
+            return
         kind = origin or hint
         if kind in (Array, np.ndarray):
             return
@@ -259,5 +275,5 @@ class Declaration:
 
 def _record_codec(record: type[Any]) -> Codec:
     """Return the codec of a dataclass. Cached properties are not kept: fields determine them."""
-    hints = get_type_hints(record)
+    hints = get_type_hints(record, include_extras=True)
     return Codec(record, {field.name: hints[field.name] for field in fields(record)}, record)

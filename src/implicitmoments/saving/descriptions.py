@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any
 
 from implicitmoments.registry import ESTIMATORS, description_class
-from implicitmoments.saving.checks import COMMON, expect, invalid, matches
+from implicitmoments.saving.checks import COMMON, check_entries, expect, invalid, matches
 from implicitmoments.saving.decoder import Arrays, Decoder
 from implicitmoments.saving.files import SCHEMA, Document, read_file
 
@@ -33,6 +33,7 @@ def _describe(document: Document, arrays: Arrays) -> tuple[Any, dict[str, Any]] 
     for key, hint in {**COMMON, **kind.saved}.items():
         expect(key in fitted, "missing_attribute", key)
         expect(matches(fitted[key], hint), "wrong_type", key)
+    check_entries(fitted, kind.saved, d=int(fitted["n_features_in_"]))
     model = kind()
     vars(model).update({**parameters, **fitted})
     return model, parameters

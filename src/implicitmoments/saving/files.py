@@ -29,6 +29,7 @@ SCHEMA = 6  # raised by 1 when the format changes, with an entry in MIGRATIONS
 ENTRY = "implicitmoments"  # key in the metadata of safetensors
 LENGTH = 8  # bytes that hold the length of the rest of the header
 MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number
+PIECE = 2**20  # bytes read at a time for the checksum
 BLANK = "0" * 64  # in place of the checksum while it is computed
 CHECKSUM = re.compile("[0-9a-f]{64}")  # SHA-256 in hexadecimal
 Document: TypeAlias = dict[str, Json]
@@ -98,7 +99,9 @@ def read_parts(file: BinaryIO, size: int) -> tuple[Document, Arrays]:
     """Return the document of a file, and its arrays."""
     document = read_document(file, size)
     check_schema(document)
-    return document, read_arrays(file, document["checksum"])
+    check_bytes(file, document["checksum"])
+    file.seek(0)
+    return document, safetensors.numpy.load(file.read())
 
 
 def check_schema(document: Document) -> int:
@@ -156,24 +159,33 @@ def read_document(file: BinaryIO, size: int) -> dict[str, Any]:
         )
     document = _parse(str(metadata[ENTRY]).encode(), "document")
     expect(CHECKSUM.fullmatch(str(document.get("checksum"))) is not None, "no_checksum")
-    _check_size(size, end + max((how["data_offsets"][1] for how in tensors.values()), default=0))
+    last = end + max((how["data_offsets"][1] for how in tensors.values()), default=0)
+    _check_size(size, last)
+    if size > last:
+        raise ModelFileError(
+            "file_too_long",
+            "it has {n_bytes} bytes, and its header describes {expected}",
+            n_bytes=size,
+            expected=last,
+        )
     return document
 
 
-def read_arrays(file: BinaryIO, checksum: str) -> Arrays:
-    """Check all bytes of a file against their checksum, and return its arrays."""
+def check_bytes(file: BinaryIO, checksum: str) -> None:
+    """Check all bytes of a file against their checksum, a piece at a time."""
     file.seek(0)
-    data = file.read()
-    place = data.index(checksum.encode(), LENGTH)
-    content = memoryview(data)
-    found = sha256(content[:place])
+    front = file.read(LENGTH)
+    front += file.read(int.from_bytes(front, "little"))
+    place = front.index(checksum.encode(), LENGTH)
+    found = sha256(front[:place])
     found.update(BLANK.encode())
-    found.update(content[place + len(BLANK) :])
+    found.update(front[place + len(BLANK) :])
+    while piece := file.read(PIECE):
+        found.update(piece)
     if found.hexdigest() != checksum:
         raise ModelFileError(
             "checksum_differs", "its checksum does not match: it was altered or damaged"
         )
-    return safetensors.numpy.load(data)
 
 
 def _check_size(n_bytes: int, expected: int) -> None:

@@ -190,6 +190,7 @@ def from_document(document: Document, arrays: Arrays) -> Any:
         expect(key in fitted, "missing_attribute", key)
     for key, value in fitted.items():
         expect(declaration.accepts(key, value), "wrong_type", key)
+    declaration.check_entries(fitted)
     model = declaration.estimator(**parameters)
     vars(model).update(fitted)
     return model

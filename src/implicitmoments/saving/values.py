@@ -15,7 +15,7 @@ from implicitmoments.moments.circuit_rows import CircuitRows
 from implicitmoments.moments.hermite_problem import FramedRows
 from implicitmoments.notes import Notes
 from implicitmoments.problems.activations import NAMED
-from implicitmoments.saving.checks import ModelFileError, expect
+from implicitmoments.saving.checks import ModelFileError, check_entries, expect
 from implicitmoments.saving.declarations import Declaration, function_not_saved
 from implicitmoments.saving.decoder import DTYPES, Arrays, Decoder, Json, layout_of, named
 
@@ -116,6 +116,7 @@ class ModelDecoder(Decoder):
         values = {key: self.decode(held[key]) for key in codec.hints}
         for key, hint in codec.hints.items():
             expect(self._declaration.matches(values[key], hint), "wrong_type", f"{name}.{key}")
+        check_entries(values, codec.hints, f"{name}.")
         return codec.build(**values)
 
 

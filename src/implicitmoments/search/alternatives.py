@@ -14,7 +14,12 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
 from implicitmoments.search.em import SEARCH, E, Family, R, S, run_em
 from implicitmoments.search.moves import OVERLAP, Ranking, rank_moves
-from implicitmoments.search.splits import OPTIMISM, further_parameters, gain_needed
+from implicitmoments.search.splits import (
+    OPTIMISM,
+    fitted_parameters,
+    further_parameters,
+    gain_needed,
+)
 from implicitmoments.search.trials import Merges, total_rows
 
 QUICK = replace(SEARCH, steps=40, tol=2e-5)  # EM before fits are compared: it need not converge
@@ -49,7 +54,7 @@ def worth_of_component(family: Family[R, S, E], rows: R, fit: S) -> float:
     """Return a predicted gain of a split from which one component more may have a lower BIC."""
     more = further_parameters(family, fit)
     penalty = 0.5 * more * math.log(total_rows(family, rows))
-    return float(gain_needed(penalty, more))
+    return float(gain_needed(penalty, fitted_parameters(family, fit)))
 
 
 def prefer(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats
+from implicitmoments.arrays import Array, Entries, Floats
 
 Places = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,7 +22,7 @@ class State:
     a parameter that all components share is repeated.
     """
 
-    weights: Floats  # (k,)
+    weights: Annotated[Floats, Entries(("k",), weights=True)]
 
     @property
     def k(self) -> int:

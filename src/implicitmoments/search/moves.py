@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Generic
 
 import numpy as np
@@ -24,7 +24,7 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
-from implicitmoments.search.splits import further_parameters, gain_needed, split_gains
+from implicitmoments.search.splits import fitted_parameters, gain_needed, split_gains
 from implicitmoments.search.trials import Merges, Shares, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
@@ -60,11 +60,31 @@ class Ranking(Generic[S]):
                 state = state.split(i, parts)
         return state
 
-    def without(self, at: int) -> Ranking[S]:
-        """Return the ranking without one change."""
-        others = np.arange(len(self.gains)) != at
+    def without(self, which: Places) -> Ranking[S]:
+        """Return the ranking without some changes."""
+        others = ~np.isin(np.arange(len(self.gains)), which)
         parts = [part for part, kept in zip(self.parts, others, strict=True) if kept]
         return replace(self, gains=self.gains[others], origins=self.origins[others], parts=parts)
+
+    def sure(self) -> Places:
+        """Return changes that repay merges of other components, each with one of its own.
+
+        No component takes part in two of them, so that they add up.
+        """
+        found, taken = list[int](), set[int]()
+        if self.merges is None:
+            return np.array(found, dtype=np.int64)
+        merges = iter(zip(self.merges.losses, self.merges.pairs.tolist(), strict=True))
+        for at, i in enumerate(self.origins.tolist()):
+            if i in taken:
+                continue
+            taken |= {i} - {-1}
+            loss, pair = next((m for m in merges if not taken & set(m[1])), (math.inf, []))
+            if self.gains[at] < loss + ENOUGH:
+                break
+            found.append(at)
+            taken |= set(pair)
+        return np.array(found, dtype=np.int64)
 
     def promising(self, needed: float = 0.0) -> Iterator[int]:
         """Yield the changes that may repay the cheapest merge of other components.
@@ -129,12 +149,14 @@ def search_moves(  # noqa: PLR0913 (each documented)
         ranking, before = rank_moves(family, rows, best.state, rng, local, ranking, worth), best
         needed = max(target - best.level * total, 0.0)
         swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
-        for at, swapped in islice(swaps, n_moves - tried):
+        for which, swapped in islice(swaps, n_moves - tried):
             tried += 1
+            if swapped is None:
+                continue
             trial = run_em(family, rows, swapped, budget, best.level + ENOUGH / total)
             if (trial.level - best.level) * total > ENOUGH:
                 best, accepted = trial, accepted + 1
-                ranking = ranking.without(at)
+                ranking = ranking.without(which)
                 break
         if best is before and not best.converged:  # EM in transit misleads a ranking
             further = run_em(family, rows, best.state, budget)
@@ -153,25 +175,33 @@ def _swaps(
     rng: np.random.Generator,
     budget: Budget,
     local: Budget,
-) -> Iterator[tuple[int, S]]:
-    """Yield states with one component elsewhere, and the place in the ranking that each used.
+) -> Iterator[tuple[Places, S | None]]:
+    """Yield states with components elsewhere, and the places in the ranking that each used.
 
-    First a split or insertion, EM of all components, and the merge or drop that then costs least.
-    Last the reverse: a component in the wrong place holds rows of a missing one, and a
-    split finds them only without it.
+    None for a split that comes to nothing.
+
+    First splits or insertions, EM of all components, and the merges or drops that then cost least:
+    all splits that are sure to repay a merge, where they are several, and then one at a time. Last
+    the reverse: a component in the wrong place holds rows of a missing one, and a split finds
+    them only without it.
     """
-    few = replace(budget, steps=BETWEEN)
-    for at in ranking.promising(needed):
-        larger = run_em(family, rows, ranking.apply(state, np.array([at])), few).state
-        while larger.k > state.k:
-            larger = merge_cheapest(family, rows, larger)
-        yield at, larger
+    few, sure = replace(budget, steps=BETWEEN), ranking.sure()
+    several = [sure] if len(sure) > 1 else []
+    single = (np.array([at]) for at in ranking.promising(needed))
+    for places in chain(several, single):
+        larger = run_em(family, rows, ranking.apply(state, places), few).state
+        merges = trials.merges_of(family, rows, larger)
+        split = len(places) == 1 and ranking.origins[places[0]] >= 0
+        if split and set(merges.pairs[0].tolist()) == {state.k - 1, state.k}:
+            yield places, None  # its parts, which are last, are one again: EM would end as before
+        else:
+            yield places, merge_to(family, rows, larger, state.k, merges)
     if ranking.merges is not None and ranking.overlap:
         smaller = run_em(family, rows, ranking.merges.apply(state), few).state
         worth = float(gain_needed(ranking.merges.losses[0] + needed, ranking.chance))
         again = rank_moves(family, rows, smaller, rng, local, ranking, worth)
         for at in np.flatnonzero(again.gains > worth)[:PATIENCE]:
-            yield -1, again.apply(smaller, np.array([at]))
+            yield np.zeros(0, dtype=np.int64), again.apply(smaller, np.array([at]))
 
 
 def rank_moves(
@@ -200,7 +230,7 @@ def rank_moves(
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
-    enough, chance = np.full(state.k, worth), float(further_parameters(family, state))
+    enough, chance = np.full(state.k, worth), float(fitted_parameters(family, state))
     if merges is not None:
         cheapest = merges.cheapest_after_split(np.arange(state.k))
         enough = np.minimum(enough, gain_needed(cheapest, chance))
@@ -240,6 +270,21 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     """Return the state with one component less, by the merge or drop that loses least."""
     return trials.merges_of(family, rows, state).apply(state)
+
+
+def merge_to(family: Family[R, S, E], rows: R, state: S, k: int, merges: Merges[S]) -> S:
+    """Return the state with k components: half of those that are too many merge at once.
+
+    Parameters
+    ----------
+    merges : Merges
+        Of the state.
+    """
+    while True:
+        state = merges.apply(state, merges.cheap(math.inf)[: (state.k - k + 1) // 2])
+        if state.k == k:
+            return state
+        merges = trials.merges_of(family, rows, state)
 
 
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge

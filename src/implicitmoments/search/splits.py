@@ -125,7 +125,7 @@ def split_gains(  # noqa: PLR0913 (each documented)
     splits = {int(i): (-np.inf, state.keep(np.array([i, i]))) for i in components}
     held = {int(i): _Held.of(found, int(i)) for i in components}
     least = dict(zip(held, np.broadcast_to(worth, len(held)).tolist(), strict=True))
-    one, more = family.n_parameters(state.keep(np.array([0]))), further_parameters(family, state)
+    one, more = family.n_parameters(state.keep(np.array([0]))), fitted_parameters(family, state)
 
     def fit(
         begun: _Splits[S], sizes: dict[int, int], steps: int, parts: dict[int, R]
@@ -204,10 +204,21 @@ def gain_needed(loss: Floats | float, chance: float) -> Floats:
 
 
 def further_parameters(family: Family[R, S, E], state: S) -> int:
-    """Count the parameters of a further component."""
-    return family.n_parameters(state.add(state.keep(np.array([0])), 0.5)) - family.n_parameters(
-        state
-    )
+    """Count the parameters of a further component, for criteria."""
+    return family.n_parameters(_one_more(state)) - family.n_parameters(state)
+
+
+def fitted_parameters(family: Family[R, S, E], state: S) -> int:
+    """Count the parameters that EM fits to a further component, which gains by chance from them.
+
+    Where rows are coordinates on a span of all columns, criteria count more.
+    """
+    packed = len(family.pack(_one_more(state))) - len(family.pack(state))
+    return min(packed, further_parameters(family, state))
+
+
+def _one_more(state: S) -> S:
+    return state.add(state.keep(np.array([0])), 0.5)
 
 
 def fit_pairs(

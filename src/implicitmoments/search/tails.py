@@ -58,6 +58,7 @@ def excess_kurtosis(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> fl
     joint, counts = family.log_joint(rows, state), family.counts(rows)
     xp, total = namespace_of(joint), trials.total_rows(family, rows)
     squares = 2 * (move_like(family.log_peaks(state), joint) - joint)
+    squares = xp.astype(squares, xp.float64, copy=False)  # their squares leave single precision
     shares, _ = softmax_rows(joint)
     excess = xp.sum(shares * (squares * (squares - 2 * (q + 2)) + q * (q + 2)), axis=1)
     return float(xp.sum(counts * excess)) / math.sqrt(8 * q * (q + 2) * total)

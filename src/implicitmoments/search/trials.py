@@ -24,6 +24,7 @@ from implicitmoments.rows import DEFAULT_BUDGET, blocks
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
+SAME_ROWS = 0.5  # cosine of the responsibilities of two insertions that are at one place
 FEWEST_TRIALS = 3  # starts of a split or an insertion that run to the end
 LARGEST_LOG = 80.0  # of a ratio of densities, in float32
 # Times the least loss of a merge. A merge matters if it is the cheapest, or, at half its loss, the
@@ -144,11 +145,28 @@ def insertion_gains(
     few = budget.steps // 3
     some, there = found.part(family, rows, SEARCH.rows)
     gains, trials = _fit_insertions(family, some, there, candidates, few)
-    best = np.argsort(-gains, kind="stable")[: max(FEWEST_TRIALS, trials.k // 4)]
-    trials = trials.take(best)
+    best = _different(family, some, there, gains, trials)
+    trials = trials.take(best[: max(FEWEST_TRIALS, trials.k // 4)])
     gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
-    order = np.argsort(-gains, kind="stable")
+    order = _different(family, some, there, gains, trials)
     return gains[order], trials.take(order)
+
+
+def _different(
+    family: Family[R, S, E], rows: R, found: Shares, gains: Floats, trials: S
+) -> Places:
+    """Return trials by their gains, without those that take the same rows as a better one."""
+    most = max(FEWEST_TRIALS, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
+    order = np.argsort(-gains, kind="stable")[:most]
+    odds, rest = _odds(family, rows, found, trials.take(order))
+    odds /= odds + rest
+    common = to_numpy(cross_sums(odds, odds * found.counts[:, None]))
+    size = np.sqrt(np.maximum(np.diag(common), np.finfo(float).tiny))
+    same, kept = common > SAME_ROWS * np.outer(size, size), list[int]()
+    for c in range(len(order)):
+        if not same[c, kept].any():
+            kept.append(c)
+    return order[kept]
 
 
 def _fit_insertions(

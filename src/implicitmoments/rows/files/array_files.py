@@ -8,6 +8,7 @@ import math
 import stat
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy_format
 
+from implicitmoments.notes import InputError
 from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.expansion import (
+    COMPRESSORS,
+    MOST_DECODED,
+    ExpansionError,
+    check_expansion,
+)
 from implicitmoments.rows.files.file_source import Numbers, RawArray, as_unreadable, require
 from implicitmoments.rows.fold import DEFAULT_BUDGET
 
@@ -29,6 +37,7 @@ CODECS = frozenset(
         *("quantize", "packbits", "astype", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
     )
 )
+OF_ZARR = ("blosc", "gzip", "zstd")  # compressors of format 3
 BLOSC_HEADER = 16  # bytes; the last four give the length of the chunk with its header
 MOST_FEATURES = 2**22  # a description may claim any size, for chunks need not exist
 MOST_ACROSS = 2**13  # chunks that one row lies in
@@ -85,9 +94,19 @@ class ZarrArray:
         self._held, self._first = np.empty(0), -1
 
     def _decode(self, rows: slice) -> Numbers:
-        with as_unreadable(self._path, "Zarr"):
+        with self._limited(), as_unreadable(self._path, "Zarr"):
             shape = (rows.stop - rows.start, *self.shape[1:])
             return np.asarray(self._array[rows]).reshape(shape)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            if not isinstance(error.__cause__, ExpansionError):
+                raise
+            about = {"part": "chunk", "most": MOST_DECODED}
+            raise refusal("expands_too_far", file=str(self._path), **about) from error
 
 
 def _open_zarr(path: Path) -> Any:
@@ -107,11 +126,11 @@ def _open_zarr(path: Path) -> Any:
         raise refusal("zarr_group", file=str(path), arrays=arrays, example=example)
     version = 2 if description == path / ".zarray" else 3
     compressor = about.get("compressor")
-    by_blosc = isinstance(compressor, dict) and compressor.get("id") == "blosc"
     with as_unreadable(path, "Zarr"), warnings.catch_warnings(action="ignore"):
         store = _plain_files()(path, read_only=True)
-        store.by_blosc = version == 2 and by_blosc
-        with zarr.config.set({"codecs.blosc": _checked_blosc()}):
+        if version == 2 and isinstance(compressor, dict):
+            store.compressor = str(compressor.get("id"))
+        with zarr.config.set({f"codecs.{name}": _checked_codec(name) for name in OF_ZARR}):
             return zarr.open_array(store, mode="r", zarr_format=version)
 
 
@@ -121,44 +140,49 @@ def _plain_files() -> Any:
     storage = require("zarr.storage", ".zarr", "zarr")
 
     class PlainFiles(storage.LocalStore):  # type: ignore[misc,name-defined]
-        by_blosc = False  # every chunk of format 2
+        compressor = ""  # of every chunk of format 2
 
         async def get(self, key: str, *args: Any, **how: Any) -> Any:
             file = self.root / key
             if file.exists() and not stat.S_ISREG(file.stat().st_mode):
                 raise ValueError(f"{key} is not a plain file")
             data = await super().get(key, *args, **how)
-            if data is not None and self.by_blosc and not file.name.startswith(".z"):
-                _check_blosc(data)
+            if data is not None and self.compressor and not file.name.startswith(".z"):
+                _check_chunk(self.compressor, data)
             return data
 
     return PlainFiles
 
 
 @cache
-def _checked_blosc() -> str:
-    """Register a codec of format 3 that checks the length first; return its name in Zarr."""
-    codecs = require("zarr.codecs", ".zarr", "zarr")
+def _checked_codec(name: str) -> str:
+    """Register a codec of format 3 that checks sizes first; return its name in Zarr."""
+    base: Any = getattr(require("zarr.codecs", ".zarr", "zarr"), f"{name.capitalize()}Codec")
 
-    class CheckedBlosc(codecs.BloscCodec):  # type: ignore[misc,name-defined]
+    class Checked(base):  # type: ignore[misc]
         def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-            _check_blosc(chunk_bytes)
+            _check_chunk(name, chunk_bytes)
             return super()._decode_sync(chunk_bytes, chunk_spec)
 
         async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-            _check_blosc(chunk_bytes)
+            _check_chunk(name, chunk_bytes)
             return await super()._decode_single(chunk_bytes, chunk_spec)
 
-    name = f"{__name__}.CheckedBlosc"
-    require("zarr.registry", ".zarr", "zarr").register_codec("blosc", CheckedBlosc, qualname=name)
-    return name
+    own = f"{__name__}.Checked{name.capitalize()}"
+    require("zarr.registry", ".zarr", "zarr").register_codec(name, Checked, qualname=own)
+    return own
 
 
-def _check_blosc(data: Any) -> None:
-    """Raise unless a chunk is as long as it claims; Blosc would read beyond its end."""
-    claimed = int.from_bytes(data.as_numpy_array()[12:BLOSC_HEADER].tobytes(), "little")
-    if not BLOSC_HEADER <= len(data) == claimed:
-        raise ValueError(f"a chunk has {len(data)} bytes and claims {claimed}")
+def _check_chunk(compressor: str, data: Any) -> None:
+    """Raise for a chunk that expands too far, or of Blosc, which would read beyond its end."""
+    if compressor not in COMPRESSORS:
+        return
+    content = memoryview(data.as_numpy_array()).cast("B")
+    if compressor == "blosc":
+        claimed = int.from_bytes(content[12:BLOSC_HEADER], "little")
+        if not BLOSC_HEADER <= len(content) == claimed:
+            raise ValueError(f"a chunk has {len(content)} bytes and claims {claimed}")
+    check_expansion(compressor, content)
 
 
 def _read_json(description: Path | None) -> dict[str, Any]:
@@ -189,11 +213,12 @@ def _codecs(about: dict[str, Any]) -> Iterator[str]:
                 names = [str(codec[key]) for key in ("id", "name") if key in codec]
             else:
                 names = [] if codec is None else [str(codec)]
-            for name in names:  # without that of its package, except Blosc, which is not checked
-                if name == "blosc" and entry == "filters":
-                    yield "blosc as a filter"
+            for name in names:  # without that of its package, except what is not checked there
+                plain = name.removeprefix("numcodecs.")
+                if plain in COMPRESSORS and entry == "filters":
+                    yield f"{plain} as a filter"
                 else:
-                    yield name if name == "numcodecs.blosc" else name.removeprefix("numcodecs.")
+                    yield name if plain in COMPRESSORS else plain
 
 
 def open_npy(path: Path, ndim: int = 2) -> RawArray:

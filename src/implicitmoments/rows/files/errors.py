@@ -83,6 +83,8 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
         # Zarr
         "shape_too_large": "{file} claims {n_features} features in {n_chunks:count chunk} per "
         "row, expected at most {most_features} and {most_chunks}; write it with wider chunks",
+        "expands_too_far": "a compressed {part} of {file} expands to more than {most:,} bytes, "
+        "which are decoded at once; write it in smaller parts",
         "unknown_codec": "{file} is written with the codec {codec!r}, expected one of {known}",
         "zarr_group": "{file} is a group of arrays ({arrays}), expected one array; open one of "
         "them, such as {example}",

@@ -243,8 +243,7 @@ class SlicedRows:
 
     def take(self, rows: Integers) -> dict[str, Numbers]:
         """Read some rows one by one: for a few of many."""
-        parts = [slice(row, row + 1) for row in rows.tolist()]
-        return self._columns(lambda array: np.concatenate([array[part] for part in parts]))
+        return self._columns(lambda a: a.take(rows) if isinstance(a, RawArray) else a[rows])
 
     def _columns(self, cut: Callable[[Sliceable], Numbers]) -> dict[str, Numbers]:
         whole = cut(self._points)
@@ -293,9 +292,21 @@ class RawArray:
             self._fill(column, j * self.shape[0] + rows.start)
         return np.ascontiguousarray(columns.T)
 
-    def _fill(self, block: Numbers, first: int) -> None:
-        place = self._offset + first * self.dtype.itemsize
+    def take(self, rows: Integers) -> Numbers:
+        """Read some rows one by one."""
+        block = np.empty((len(rows), *self.shape[1:]), dtype=self.dtype)
+        size = self.dtype.itemsize * math.prod(self.shape[1:])
         room = block.reshape(-1).view(np.uint8).data
+        for i, row in enumerate(rows.tolist()):
+            self._read(room[i * size : (i + 1) * size], row * size)
+        return block
+
+    def _fill(self, block: Numbers, first: int) -> None:
+        self._read(block.reshape(-1).view(np.uint8).data, first * self.dtype.itemsize)
+
+    def _read(self, room: memoryview, place: int) -> None:
+        """Fill the room with bytes of the numbers, from one place on."""
+        place += self._offset
         while room:
             if hasattr(os, "preadv"):  # processes that share the file do not move its place
                 got = os.preadv(self._file.fileno(), [room], place)

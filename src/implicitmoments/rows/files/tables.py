@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from implicitmoments.rows.files.arrow_messages import expanded_sizes
 from implicitmoments.rows.files.errors import brief, refusal
+from implicitmoments.rows.files.expansion import MOST_DECODED
 from implicitmoments.rows.files.file_source import Numbers, as_unreadable, require
 
 # names of columns by the column of a block that they fill: features of "x", and one of others
@@ -28,6 +30,7 @@ PAGE_BYTES = 2**16  # read at a time from each column of Parquet
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TEXT_BYTES = 2**20  # of text that is parsed at a time; a line may not be longer
 MOST_COLUMNS = 2**16  # of text: Arrow takes 17 kB to guess the type of each
+YEAR = re.compile("[12][0-9]{3}")
 QUOTED = re.compile(rb'"[^"]*"')  # separators within quotes do not count
 
 
@@ -92,6 +95,10 @@ def open_arrow(path: Path) -> TableFile:
             batch.validate()  # lengths come from the file: Arrow would read beyond a buffer
             yield batch
 
+    with as_unreadable(path, "Arrow"):
+        largest = max(expanded_sizes(mapped, is_stream=is_stream), default=0)
+    if largest > MOST_DECODED:
+        raise refusal("expands_too_far", file=str(path), part="batch", most=MOST_DECODED)
     with as_unreadable(path, "Arrow"):
         reader = open_reader()
         names, types = reader.schema.names, reader.schema.types
@@ -227,9 +234,11 @@ class CsvFile:
         if n_columns > MOST_COLUMNS:
             sizes = {"n_columns": n_columns, "most": MOST_COLUMNS}
             raise refusal("too_many_columns", file=str(path), **sizes)
-        names = self._parse(front, 1).schema.names
+        table = self._parse(front, 1)
+        names = table.schema.names
         counted = [str(j) for j in range(len(names))]  # which pandas writes as names
-        self.has_names = names == counted or not all(map(_is_number_text, names))
+        numbers = names != counted and all(map(_is_number_text, names))
+        self.has_names = not numbers or self._are_years(table)
         self.names = names if self.has_names else counted
         types = dict(zip(self.names, self._parse(front, 1).schema.types, strict=True))
         self._booleans = {name for name in types if self._pa.types.is_boolean(types[name])}
@@ -242,6 +251,23 @@ class CsvFile:
                 line, cell = about["line"], brief(about["cell"])
                 found = f"text, such as {cell!r} in line {line}"
                 self.not_numbers[about["column"]] = {"found": found, "cell": cell, "line": line}
+
+    def _are_years(self, table: Any) -> bool:
+        """Say whether the first line is a header of years, unlike the rows beneath it.
+
+        They follow one another in equal steps, and none lies among the numbers of its column.
+        """
+        years = [int(name) for name in table.schema.names if YEAR.fullmatch(name)]
+        steps = set(np.diff(years).tolist())
+        in_turn = len(steps) == 1 and 0 not in steps and (len(years) > 2 or steps <= {1, -1})
+        if len(years) < table.num_columns or not in_turn or not table.num_rows:
+            return False
+        for year, column in zip(years, table.columns, strict=True):
+            if is_number(column.type):
+                cells = column.cast(self._pa.float64(), safe=False).to_numpy()
+                if np.nanmin(cells, initial=np.inf) <= year <= np.nanmax(cells, initial=-np.inf):
+                    return False
+        return True
 
     def blocks(self, columns: ColumnNames, dtype: np.dtype[Any]) -> Iterator[dict[str, Numbers]]:
         """Yield blocks of the chosen columns."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
-from fuzzing.changes import mutate_bytes, mutate_words, pick
+from attacks.fuzzing.changes import mutate_bytes, mutate_words, pick
 
 __all__ = ["write_arrow", "write_parquet"]
 

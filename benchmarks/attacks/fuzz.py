@@ -1,8 +1,8 @@
-"""Fuzz tests: readers and the loader on malformed and malicious files.
+"""Readers and the loader on malformed and malicious files.
 
-Run: python benchmarks/fuzz.py loader --inputs 10000
-     python benchmarks/fuzz.py readers --inputs 10000
-     python benchmarks/fuzz.py readers --kind zarr --first 312 --inputs 1
+Run: python benchmarks/attack.py fuzz loader --inputs 10000
+     python benchmarks/attack.py fuzz readers --inputs 10000
+     python benchmarks/attack.py fuzz readers --kind zarr --first 312 --inputs 1
 
 ``loader`` gives ``implicitmoments.load`` files that were mutated byte by byte, with and without a
 valid checksum, files with a rewritten header or document, and random bytes. Each must
@@ -18,17 +18,13 @@ behind. Child processes read them, because a failure of a reader in C ends its p
 from __future__ import annotations
 
 import argparse
-import sys
 
-from fuzzing.models import fuzz_loader
-from fuzzing.readers import KINDS, fuzz_readers, read_batch
+from attacks.fuzzing.models import fuzz_loader
+from attacks.fuzzing.readers import KINDS, fuzz_readers, read_batch
 
 
-def main() -> None:
-    """Run from the command line; ends with status 1 if anything went wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this attack."""
     parser.add_argument("reader", choices=["loader", "readers"])
     parser.add_argument("--inputs", type=int, default=10_000, help="of each kind")
     parser.add_argument("--seed", type=int, default=0)
@@ -36,18 +32,15 @@ def main() -> None:
     parser.add_argument("--kind", choices=list(KINDS), help="of file; all by default")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+
+
+def attack(given: argparse.Namespace) -> int:
+    """Print the outcomes; return the number of failures."""
     numbers = range(given.first, given.first + given.inputs)
     if given.child:
         read_batch(given.kind, numbers, given.seed, given.limit)
-        return
+        return 0
     if given.reader == "loader":
-        wrong = fuzz_loader(given.inputs, given.seed, given.limit)
-    else:
-        kinds = [given.kind] if given.kind else list(KINDS)
-        wrong = fuzz_readers(kinds, numbers, given.seed, given.limit)
-    sys.exit(bool(wrong))
-
-
-if __name__ == "__main__":
-    main()
+        return fuzz_loader(given.inputs, given.seed, given.limit)
+    kinds = [given.kind] if given.kind else list(KINDS)
+    return fuzz_readers(kinds, numbers, given.seed, given.limit)

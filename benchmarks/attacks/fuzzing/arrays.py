@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzing.changes import mutate_bytes, pick
+from attacks.fuzzing.changes import mutate_bytes, pick
 
 __all__ = ["write_npy"]
 

@@ -16,7 +16,7 @@ import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec
 
-from fuzzing.changes import mutate_bytes, mutate_json, mutate_words, pick
+from attacks.fuzzing.changes import mutate_bytes, mutate_json, mutate_words, pick
 
 __all__ = ["examples", "write_files", "write_zarr"]
 

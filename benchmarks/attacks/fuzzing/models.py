@@ -16,8 +16,8 @@ import numpy as np
 import safetensors
 
 import implicitmoments as im
-from fuzzing.changes import mutate_bytes, mutate_json
-from fuzzing.watch import LateError, Watch, time_limit
+from attacks.fuzzing.changes import mutate_bytes, mutate_json
+from attacks.fuzzing.watch import LateError, Watch, time_limit
 
 __all__ = ["fuzz_loader"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzzing.watch import LateError, Watch, time_limit
+from attacks.fuzzing.watch import LateError, Watch, time_limit
 from implicitmoments.notes import CodedError
 from implicitmoments.rows import RowDraws, open_file
 

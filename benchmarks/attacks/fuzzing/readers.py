@@ -23,13 +23,13 @@ import numpy as np
 import pyarrow as pa
 import zarr
 
-from fuzzing.arrays import write_npy
-from fuzzing.changes import pick
-from fuzzing.chunks import write_zarr
-from fuzzing.reading import OPTIONS, Attempt, attempt
-from fuzzing.tables import write_arrow, write_parquet
-from fuzzing.texts import write_csv
-from fuzzing.watch import Watch
+from attacks.fuzzing.arrays import write_npy
+from attacks.fuzzing.changes import pick
+from attacks.fuzzing.chunks import write_zarr
+from attacks.fuzzing.reading import OPTIONS, Attempt, attempt
+from attacks.fuzzing.tables import write_arrow, write_parquet
+from attacks.fuzzing.texts import write_csv
+from attacks.fuzzing.watch import Watch
 
 __all__ = ["KINDS", "fuzz_readers", "read_batch", "read_one", "reports", "warm"]
 
@@ -40,7 +40,7 @@ KINDS = {
     "csv": write_csv,
     "zarr": write_zarr,
 }
-SCRIPT = Path(__file__).parents[1] / "fuzz.py"
+SCRIPT = Path(__file__).parents[2] / "attack.py"
 BATCH = 1_000  # inputs of one child
 WARMING = 60  # inputs before those that count
 ROOM = 3 * 2**30  # of address space, beyond what a child has when it begins
@@ -108,7 +108,7 @@ def reports(
     first = numbers.start
     while first < numbers.stop:
         batch = range(first, min(first + BATCH, numbers.stop))
-        command = [sys.executable, str(script), "readers"]
+        command = [sys.executable, str(script), "fuzz", "readers"]
         command += ["--child", "--kind", kind, "--first", str(first), "--inputs", str(len(batch))]
         command += ["--seed", str(seed), "--limit", str(limit)]
         with tempfile.TemporaryFile() as said:

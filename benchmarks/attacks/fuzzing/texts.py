@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzzing.changes import mutate_bytes, pick
+from attacks.fuzzing.changes import mutate_bytes, pick
 
 __all__ = ["write_csv"]
 
