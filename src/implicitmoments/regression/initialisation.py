@@ -147,8 +147,8 @@ class WaveRows:
             for rows in blocks(range(int(self.y.shape[0])), size)
         ]
         found = []
-        for own, omega in zip(zip(*parts, strict=True), omegas, strict=True):
-            real, imaginary = (xp.concat(list(part)) for part in zip(*own, strict=True))
+        for at, omega in enumerate(omegas):
+            real, imaginary = (xp.concat([part[at][side] for part in parts]) for side in (0, 1))
             found.append(self._shared(real, imaginary, omega))
         return found
 
