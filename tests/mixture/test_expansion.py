@@ -100,3 +100,15 @@ def test_sums_about_other_points_are_the_same_sums(kind, rng):
     for name in ("means", "covariances"):
         values = [getattr(each, name) for each in joined]
         np.testing.assert_allclose(values[0], values[1], atol=1e-10)
+
+
+def test_a_variance_without_digits_is_summed_about_its_mean_in_the_next_step(kind):
+    """A component of equal rows has lost its variance about the origin; a second step finds it."""
+    x = np.repeat([[-1.0, 2.0, 0.5], [3.0, 1.0, -2.0]], 20, axis=0)
+    family = GaussianFamily(kind, 1e-26)
+    state = family.single(2, D)
+    state = replace(state, means=x[[0, 20]])
+    rows = Rows.of(x).hold()
+    for _ in range(3):
+        state = family.m_step(family.e_step(rows, state), state)
+    np.testing.assert_allclose(state.variances, 1e-26, rtol=1e-6)

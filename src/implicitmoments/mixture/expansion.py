@@ -94,14 +94,15 @@ class Expansion:
 def far_components(state: Gaussians, epsilon: float) -> Places:
     r"""Return the components whose expanded squares lose more than half of the digits.
 
-    The terms of :math:`\mu^\top P \mu`, by their sizes, are more than :math:`\epsilon^{-1/2}`.
+    The terms of :math:`\mu^\top P \mu`, by their sizes, are :math:`\epsilon^{-1/2}`, or half of it:
+    components with the variance that an M-step gives to sums without digits are among them.
     """
     sizes, precisions = np.abs(state.means), precisions_of(state.covariances)[0]
     if state.diagonal:
         squares = np.sum(precisions * sizes**2, axis=1)
     else:
         squares = np.einsum("kd,kde,ke->k", sizes, np.abs(precisions), sizes)
-    return np.flatnonzero(squares > 1 / math.sqrt(epsilon))
+    return np.flatnonzero(squares > 0.5 / math.sqrt(epsilon))
 
 
 def log_joint(x: Array, state: Gaussians) -> Array:
