@@ -28,7 +28,7 @@ def is_faceted(groups: Groups) -> bool:
 
 def n_panels(groups: Groups) -> int:
     """Return the number of small pictures that show all groups."""
-    return -(-groups.k // PER_FACET)
+    return -(-len(groups.largest) // PER_FACET)
 
 
 def map_of(groups: Groups) -> GroupMap:
@@ -40,7 +40,7 @@ def map_of(groups: Groups) -> GroupMap:
 
 def panel_groups(groups: Groups, panel: int) -> list[int]:
     """Return the groups of one panel: the next ones by size."""
-    return groups.order[panel * PER_FACET : (panel + 1) * PER_FACET]
+    return groups.largest[panel * PER_FACET : (panel + 1) * PER_FACET]
 
 
 def draw_panel(groups: Groups, drawn: GroupMap, panel: int, ax: Axes) -> None:

@@ -23,6 +23,7 @@ from implicitmoments.picture_data import (
 )
 from implicitmoments.plot.canvas import PALETTE, frozen_copy
 
+MOST_GROUPS = 60  # that have pictures, the largest; tables of parameters have the others
 DOUBT = 0.9  # probability of the own group, below which a row is in doubt
 
 
@@ -54,6 +55,11 @@ class Groups:
     def order(self) -> list[int]:
         """The groups, the largest first."""
         return [int(i) for i in np.argsort(-self.shares, kind="stable")]
+
+    @property
+    def largest(self) -> list[int]:
+        """The groups that have pictures, the largest first."""
+        return self.order[:MOST_GROUPS]
 
     @cached_property
     def counts(self) -> Integers:

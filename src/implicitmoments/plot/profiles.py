@@ -56,13 +56,13 @@ def draw_residuals(groups: Groups, ax: Axes) -> None:
 def _draw_rows_of(groups: Groups, values: Floats, ax: Axes) -> None:
     low, high = np.quantile(values, INNER)
     low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
-    for place, i in enumerate(groups.order):
+    for place, i in enumerate(groups.largest):
         own = values[groups.labels == i]
         if len(own):
             _draw_group(ax, own, groups, i, -float(place), (low, high))
-    ticks = [-float(place) for place in range(groups.k)]
-    ax.set_yticks(ticks, [group_label(groups, i) for i in groups.order])
-    ax.set_ylim(-groups.k + 0.4, 0.6)
+    ticks = [-float(place) for place in range(len(groups.largest))]
+    ax.set_yticks(ticks, [group_label(groups, i) for i in groups.largest])
+    ax.set_ylim(0.4 - len(groups.largest), 0.6)
     ax.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
     if groups.k > VIOLINS:
         ax.tick_params(axis="y", labelsize="x-small")

@@ -188,8 +188,8 @@ class LineFamily:
         """
         q, first = state.coef.shape[1], self.model.first
         alone, u = state.take(np.array([i])), columns_of(part.block)
-        shares, _ = apply_factors(alone, u, part.block["counts"][None, :])
-        products = weighted_products(shares, u)[0]
+        factors, _ = apply_factors(alone, u, part.block["counts"][None, :])
+        products = weighted_products(factors, u)[0]
         values, vectors = np.linalg.eigh(products[first:-1, first:-1] / products[0, 0])
         varying = values > 1e-8 * values[-1]  # directions in which these rows vary
         root = vectors[:, varying] / np.sqrt(values[varying])
@@ -204,9 +204,9 @@ class LineFamily:
             steps[-1, 0] = 1.0
         steps *= np.sqrt(max(variance, SMALLEST_VARIANCE))
         coef, weights = [], []
-        for lengths, shares in PARTS:
+        for lengths, sizes in PARTS:
             coef.append(line + np.multiply.outer(lengths, steps).transpose(1, 0, 2))
-            weights.append(np.tile(shares, len(steps)))
+            weights.append(np.tile(sizes, len(steps)))
         k = 2 * len(PARTS) * len(steps)
         variances, freedom = np.full(k, state.variances[i]), np.full(k, state.freedom[i])
         coefs = np.concatenate(coef).reshape(k, q)

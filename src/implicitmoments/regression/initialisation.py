@@ -146,10 +146,11 @@ class WaveRows:
             self._beside(slice(rows.start, rows.stop), lines, omegas, rng)
             for rows in blocks(range(int(self.y.shape[0])), size)
         ]
-        return [
-            self._shared(*(xp.concat(part) for part in zip(*own, strict=True)), omega)
-            for own, omega in zip(zip(*parts, strict=True), omegas, strict=True)
-        ]
+        found = []
+        for at, omega in enumerate(omegas):
+            real, imaginary = (xp.concat([part[at][side] for part in parts]) for side in (0, 1))
+            found.append(self._shared(real, imaginary, omega))
+        return found
 
     def _beside(
         self, part: slice, lines: Lines, omegas: Sequence[float], rng: np.random.Generator

@@ -122,7 +122,7 @@ def column_figures(groups: Groups) -> Iterator[Figure]:
     titles, height = group_titles(groups), _height(groups)
     lines = isinstance(groups.view, LinePicture)
     d, few = groups.rows.x.shape[1], _fewer(groups, SCATTERED_BY_COLUMN)
-    most = max(FEWEST_COLUMNS, min(MOST_COLUMNS, MOST_BOXES // groups.k))
+    most = max(FEWEST_COLUMNS, min(MOST_COLUMNS, MOST_BOXES // len(groups.largest)))
     for j in sorted(groups.telling[:most]):
         name = groups.names[j]
         if lines and j < d:
@@ -212,7 +212,7 @@ def _choice_words(choice: Choice) -> str:
 
 def _height(groups: Groups) -> float:
     """Return the height of a picture with one line per group."""
-    return max(HEIGHT, GROUP_HEIGHT * groups.k + 0.8)
+    return max(HEIGHT, GROUP_HEIGHT * len(groups.largest) + 0.8)
 
 
 def _fewer(groups: Groups, most: int) -> Groups:

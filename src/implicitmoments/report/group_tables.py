@@ -110,7 +110,7 @@ def heat_table(groups: Groups) -> HeatTable:
     """Return the means of the groups, shaded by their deviation from the whole."""
     chosen = sorted(groups.telling[:HEAT_COLUMNS])
     rows = []
-    for i in groups.order:
+    for i in groups.largest:
         cells = [
             Heat(
                 signed(groups.deviations[i, j]),
@@ -121,6 +121,8 @@ def heat_table(groups: Groups) -> HeatTable:
         ]
         rows.append((i, f"{groups.shares[i]:.0%}", cells))
     note = "Means in standard deviations above (+) or below (−) the mean of all rows."
+    if groups.k > len(rows):
+        note += f" The {len(rows)} largest of {groups.k} groups."
     if len(chosen) < len(groups.names):
         columns = counted(len(groups.names), "column")
         note += f" The {len(chosen)} of {columns} that differ most between groups."
@@ -139,7 +141,7 @@ def row_table(groups: Groups) -> Table:
     most = ROWS_EACH if groups.k <= FEW_GROUPS else ROWS_OF_MANY
     columns = sorted(groups.telling[:ROW_COLUMNS])
     rows = []
-    for i in groups.order:
+    for i in groups.largest:
         places = np.flatnonzero(groups.labels == i)
         sure = places[groups.own[places] >= DOUBT]
         near = sure if len(sure) else places

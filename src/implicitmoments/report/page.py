@@ -35,7 +35,7 @@ from implicitmoments.report.statistics import cell, exact, is_number, settings_o
 from implicitmoments.report.verdict import title_of, verdict_of
 from implicitmoments.saving.files import write_whole
 
-TABLE_ROWS, TABLE_COLUMNS = 300, 48  # of a table; the model has the rest
+TABLE_ROWS, TABLE_COLUMNS = 300, 32  # of a table; the model has the rest
 WIDE = 8  # columns beside the first that fit on a printed page; more stand below each other
 FOLDED = 25  # rows from which a table is folded
 NAMED = 8  # columns named in the header, which is to stay on one line or two
