@@ -116,7 +116,7 @@ def test_set_output_brings_data_frames_and_names_to_the_estimator(case):
     asked = "predict" if hasattr(estimator, "predict") else "score_samples"
     # frames and arrays lie in memory in other orders, by which products round
     found, expected = (getattr(each, asked)(X) for each in (pipeline, plain))
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_set_output_of_distances_from_clusters():

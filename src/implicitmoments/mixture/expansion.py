@@ -94,8 +94,8 @@ class Expansion:
 def far_components(state: Gaussians, epsilon: float) -> Places:
     r"""Return the components whose expanded squares lose more than half of the digits.
 
-    The terms of :math:`\mu^\top P \mu`, by their sizes, are :math:`\epsilon^{-1/2}`, or half of it:
-    components with the variance that an M-step gives to sums without digits are among them.
+    The terms of :math:`\mu^\top P \mu`, by their sizes, are :math:`\epsilon^{-1/2}`, or half of
+    it: components with the variance that an M-step gives to sums without digits are among them.
     """
     sizes, precisions = np.abs(state.means), precisions_of(state.covariances)[0]
     if state.diagonal:
