@@ -65,7 +65,7 @@ def test_commands_import_what_they_use(tmp_path):
     commands = [  # in one process: a module that one imports, later ones have
         ["describe", str(MODEL)],
         ["describe", str(MODEL), "--json"],
-        ["predict", str(MODEL), str(rows), "-o", out["csv"]],
+        ["predict", str(MODEL), str(rows), "-o", out["csv"], "--quiet"],
         ["score", str(MODEL), str(rows)],
         ["sample", str(MODEL), "-n", "5"],
         ["fit", "mixture", str(rows), "-k", "2", "-o", out["im"], "--quiet"],

@@ -83,7 +83,7 @@ def test_a_fit_that_stopped_early_says_so(fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         X = np.random.default_rng(0).normal(size=(500, 2))
-        model = im.SphericalMixture(4, max_iter=2, random_state=0).fit(X)
+        model = im.SphericalMixture(4, max_iter=2, tol=1e-15, random_state=0).fit(X)
     assert not model.converged_
     stopped, finished = (
         im.plot.convergence(each, new_axes()).texts[0].get_text()
