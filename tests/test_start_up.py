@@ -68,7 +68,7 @@ def test_commands_import_what_they_use(tmp_path):
         ["predict", str(MODEL), str(rows), "-o", out["csv"], "--quiet"],
         ["score", str(MODEL), str(rows)],
         ["sample", str(MODEL), "-n", "5"],
-        ["fit", "mixture", str(rows), "-k", "2", "-o", out["im"], "--quiet"],
+        ["fit", "mixture", str(rows), "-k", "1", "-o", out["im"], "--quiet"],
         ["report", str(MODEL), str(rows), "-o", out["html"], "--quiet"],
     ]
     found = imported("\n".join(f"run(*{each!r})" for each in commands))
