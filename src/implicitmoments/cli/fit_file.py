@@ -31,7 +31,7 @@ from implicitmoments.cli.description import (
 )
 from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
-from implicitmoments.cli.sweep import compare_numbers
+from implicitmoments.cli.sweep import compare_fits
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.saving import ModelFileError, save
@@ -82,7 +82,7 @@ def fit_file(models: Sequence[Any], file: str, columns: Columns, options: FitOpt
             begin(progress, "measuring the fit")
             own, sweep = ModelColumns.of(models[0]), None
             if len(models) > 1:
-                sweep = compare_numbers(models, rows, own.log_volume(models[0]))
+                sweep = compare_fits(models, rows, own.log_volume(models[0]))
             model = models[0] if sweep is None else sweep.chosen()
             score = model.score(rows) - own.log_volume(model) if hasattr(model, "score") else None
         counts = {"rows": source.n_rows, "dropped": source.n_dropped}

@@ -21,12 +21,12 @@ from implicitmoments.cli.console import as_typed, bad_input, print_note, print_t
 from implicitmoments.cli.description import print_document
 from implicitmoments.cli.input_rows import ModelRows, load_model, open_for_model
 from implicitmoments.notes import Note
+from implicitmoments.picture_data import CHANCE
 from implicitmoments.registry import ESTIMATORS
 from implicitmoments.rows import Block
 from implicitmoments.rows.outliers import few_enough
 from implicitmoments.search.em import bic
 
-STANDARD_ERRORS = 2.0  # of a difference that is more than chance, at 95 %
 DENSITY, SQUARED_ERROR = "mean_log_density", "mean_squared_error"
 # of what is printed; JSON has the keys
 NAMES = {
@@ -137,7 +137,7 @@ def evaluate_file(model: Path, file: str, columns: Columns, *, as_json: bool, qu
         level = float(trained) - one.own.log_volume(one.model)
         found[f"{DENSITY}_of_fit"] = level
         error = one.by_name[DENSITY].error
-        if found[DENSITY] < level - STANDARD_ERRORS * error:
+        if found[DENSITY] < level - CHANCE * error:
             values = {"found": found[DENSITY], "trained": level, "error": error}
             print_note("rows_described_worse", **values)
     shares = one.rows_by_component()
@@ -157,7 +157,7 @@ def compare_files(
     measured, counts, difference = _measure(models, file, columns, quiet)
     name = measured[0].quantity
     gain = difference.mean if name == DENSITY else -difference.mean
-    sure = abs(gain) > STANDARD_ERRORS * difference.error
+    sure = abs(gain) > CHANCE * difference.error
     better = models[0] if gain > 0 else models[1]
     documents = [each.document() for each in measured]
     if as_json:

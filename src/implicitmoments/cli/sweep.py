@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.cli.answers import plain_method
 from implicitmoments.cli.console import bad_input
 from implicitmoments.notes import QUIET, Note
+from implicitmoments.picture_data import Choice, compare_numbers
 from implicitmoments.rows import Block, Rows, Source, leave_out_outliers
 from implicitmoments.search.em import bic
 
 RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 MOST_FITS = 100  # of one sweep: a range with a slip of the finger would never end
 COMPARED_ROWS = 20_000  # rows whose log densities are compared: the error of the noise is 1 %
-STANDARD_ERRORS = 2.0  # of a difference of BIC that may be chance (Vuong 1989, a 95 % interval)
 
 
 def swept_numbers(text: str | None) -> list[int] | None:
@@ -55,18 +56,20 @@ class Sweep:
     scores: dict[int, float]  # BIC of each
     noise: dict[int, float]  # standard error of the difference from the least BIC
 
+    @cached_property
+    def numbers(self) -> Choice:
+        """The numbers of components, compared."""
+        return compare_numbers(self.scores, self.noise)
+
     @property
     def best(self) -> int:
         """The number of components with the least BIC."""
-        return min(self.scores, key=lambda k: self.scores[k])
+        return self.numbers.least
 
     @property
     def smallest(self) -> int:
         """The smallest number of components whose BIC is the least one but for noise."""
-        least = self.scores[self.best]
-        return min(
-            k for k in self.scores if self.scores[k] - least <= STANDARD_ERRORS * self.noise[k]
-        )
+        return self.best if self.numbers.within is None else self.numbers.within
 
     def chosen(self) -> Any:
         """Return the model of least BIC, which stores the criterion of the others."""
@@ -97,14 +100,14 @@ class Sweep:
         table.add_column("", justify="left")
         for k, score in self.scores.items():
             marks = {self.smallest: "smallest within noise", self.best: "least BIC"}
-            above = score - self.scores[self.best]
+            above = self.numbers.above[k]
             cells = (f"{score:.6g}", f"{above:.4g}", f"{self.noise[k]:.3g}")
             n_warnings = sum(note.code not in QUIET for note in self.models[k].notes_)
             table.add_row(str(k), *cells, str(n_warnings), marks.get(k, ""))
         return table
 
 
-def compare_numbers(models: Sequence[Any], rows: Source, log_volume: float) -> Sweep:
+def compare_fits(models: Sequence[Any], rows: Source, log_volume: float) -> Sweep:
     """Compare fitted models by BIC on the rows of the fit.
 
     ``log_volume`` is by how much log densities of scaled columns exceed those of the columns.

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from implicitmoments.description import counted
+from implicitmoments.picture_data import CHANCE, Choice, compare_numbers
 from implicitmoments.plot import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-NOISE = 2.0  # standard errors within which a difference of BIC may be chance
-
-
-class Choice(NamedTuple):
-    """BIC of each number of components that was compared, above the least."""
-
-    above: dict[int, float]  # by number, ascending
-    errors: dict[int, float]  # standard errors of these differences; empty where unknown
-    least: int  # the number of the least BIC
-    within: int | None  # the smallest number within noise of it; None where unknown
 
 
 def choice_of(model: Any) -> Choice | None:
@@ -27,23 +17,16 @@ def choice_of(model: Any) -> Choice | None:
     scores: dict[int, float] = model.stats_.get("bic_by_n_components") or {}
     if len(scores) <= 1:
         return None
-    least = min(scores, key=scores.__getitem__)
-    above = {int(k): float(scores[k] - scores[least]) for k in sorted(scores)}
-    found = model.stats_.get("bic_noise_by_n_components") or {}
-    errors = {int(k): float(found[k]) for k in sorted(found) if k in above}
-    within = None
-    if errors:
-        within = min(k for k in above if above[k] <= NOISE * errors.get(k, 0.0))
-    return Choice(above, errors, int(least), within)
+    return compare_numbers(scores, model.stats_.get("bic_noise_by_n_components") or {})
 
 
 def draw_choice(choice: Choice, ax: Axes) -> None:
     """Draw BIC above the least, its noise, and which numbers it prefers."""
     numbers, heights = list(choice.above), list(choice.above.values())
     ax.plot(numbers, heights, "-", color=canvas.ink(), lw=1)
-    bars = [NOISE * choice.errors.get(k, 0.0) for k in numbers]
+    bars = [CHANCE * choice.errors.get(k, 0.0) for k in numbers]
     style: dict[str, Any] = {"fmt": "o", "color": canvas.ink(), "ms": 4, "capsize": 2, "lw": 1}
-    words = "BIC" if not choice.errors else f"BIC, ± {NOISE:g} standard errors"
+    words = "BIC" if not choice.errors else f"BIC, ± {CHANCE:g} standard errors"
     ax.errorbar(numbers, heights, yerr=bars if choice.errors else None, label=words, **style)
     mark: dict[str, Any] = {"ms": 9, "ls": "none", "zorder": 4}
     ax.plot(choice.least, 0.0, "D", color=canvas.colour(1), label=f"least: {choice.least}", **mark)

@@ -9,9 +9,14 @@ import numpy as np
 
 from implicitmoments.description import counted
 from implicitmoments.estimator import FittedEstimator
-from implicitmoments.picture_data import Distribution, NoPictureError, Predictions, RowSample
+from implicitmoments.picture_data import (
+    Choice,
+    Distribution,
+    NoPictureError,
+    Predictions,
+    RowSample,
+)
 from implicitmoments.plot.canvas import frozen_copy
-from implicitmoments.plot.criterion import Choice
 from implicitmoments.plot.fit_statistics import step_history
 from implicitmoments.plot.groups import Groups
 from implicitmoments.plot.profiles import quantiles

@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.estimator import FittedEstimator
-from implicitmoments.picture_data import LinePicture, Means, NoPictureError, RowSample
+from implicitmoments.picture_data import (
+    CHANCE,
+    Choice,
+    LinePicture,
+    Means,
+    NoPictureError,
+    RowSample,
+)
 from implicitmoments.plot import components, convergence, fit, spectra
-from implicitmoments.plot.criterion import NOISE as BIC_NOISE
-from implicitmoments.plot.criterion import Choice, choice_of, draw_choice
+from implicitmoments.plot.criterion import choice_of, draw_choice
 from implicitmoments.plot.facets import (
     PAIRS,
     draw_line_column,
@@ -205,7 +211,7 @@ def _choice_words(choice: Choice) -> str:
     if not choice.errors:
         return words + " A difference below 2 is no evidence."
     return words + (
-        f" Bars: {BIC_NOISE:g} standard errors of the difference from the least. A number whose "
+        f" Bars: {CHANCE:g} standard errors of the difference from the least. A number whose "
         "bar reaches 0 may be as good, and the smallest of them is the cautious choice."
     )
 
