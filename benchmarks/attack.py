@@ -10,28 +10,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib import import_module
 
-from attacks import files, fuzz, kills, threads, units, workers
-
-ATTACKS = {
-    "files": files,
-    "fuzz": fuzz,
-    "kills": kills,
-    "threads": threads,
-    "units": units,
-    "workers": workers,
-}
+ATTACKS = ("files", "fuzz", "kills", "threads", "units", "workers")
 
 
 def main() -> None:
     """Run from the command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    names = parser.add_subparsers(dest="name", required=True)
-    for name, module in ATTACKS.items():
-        module.add_options(names.add_parser(name, description=module.__doc__, formatter_class=raw))
-    options = parser.parse_args()
-    sys.exit(bool(ATTACKS[options.name].attack(options)))
+    parser.add_argument("name", choices=ATTACKS)
+    name = parser.parse_args(sys.argv[1:2]).name
+    # only this module: others import libraries that this attack may do without
+    module = import_module(f"attacks.{name}")
+    own = argparse.ArgumentParser(
+        prog=f"{parser.prog} {name}", description=module.__doc__, formatter_class=raw
+    )
+    module.add_options(own)
+    sys.exit(bool(module.attack(own.parse_args(sys.argv[2:]))))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians, log_joint
-from implicitmoments.mixture.expansion import far_components
+from implicitmoments.mixture.expansion import Expansion, far_components
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, GaussianSums
 from implicitmoments.rows import Rows
 
@@ -78,6 +78,32 @@ def test_an_em_step_of_far_components_is_that_of_differences(kind, student, dist
     np.testing.assert_allclose(found.weights, expected.weights, atol=1e-9)
     np.testing.assert_allclose(found.covariances, expected.covariances, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.means[2] - distance, expected.means[2], atol=1e-4)
+
+
+@pytest.mark.parametrize("student", [False, True])
+def test_rows_of_single_precision_are_lifted_in_double_where_components_are_far(
+    kind, student, rng, xp
+):
+    """Far for single precision, near for double: no component is summed about its mean."""
+    state, x = far_mixture(kind, rng, 300.0)
+    x = x.astype(np.float32)
+    family = GaussianFamily(kind, 1e-30, student=student)
+    state = family.adopt(state)
+    rows = Rows.of(xp.asarray(x)).hold()
+    expansion = Expansion.of(state, kind, rows.like)
+    assert expansion.double and len(expansion.far) == 0
+    assert not Expansion.of(state, kind, np.zeros(1)).double
+    joint = state.in_law(by_differences(x.astype(float), state))
+    found = family.log_joint(rows, state)
+    assert found.dtype == rows.like.dtype
+    own = joint > joint.max(axis=1, keepdims=True) - 30  # others have shares of 0
+    np.testing.assert_allclose(np.asarray(found)[own], joint[own], atol=1e-4)
+    sums, double = family.e_step(rows, state), Rows.of(x.astype(float)).hold()
+    expected = family.e_step(double, state)
+    assert sums.level == pytest.approx(expected.level, abs=1e-9)
+    for name in ("means", "covariances"):
+        ours, exact = (getattr(family.m_step(s, state), name) for s in (sums, expected))
+        np.testing.assert_allclose(ours, exact, rtol=1e-9, atol=1e-9)
 
 
 def test_sums_about_other_points_are_the_same_sums(kind, rng):

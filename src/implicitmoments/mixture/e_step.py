@@ -77,13 +77,19 @@ def unmapped(rows: Rows) -> tuple[Rows, Floats, Floats]:
 
 def block_sums(expansion: Expansion, block: Block) -> Sums:
     """Return the sums of a block of lifted rows."""
-    x, state = block["x"], expansion.state
+    state = expansion.state
+    x = expansion.precise(block["x"])
     if state.gaussian and not len(expansion.far):
-        return linear_sums(expansion.slopes, np.zeros(state.k), block)
+        return linear_sums(expansion.slopes, np.zeros(state.k), {**block, "x": x})
     joint = expansion.joint(x)
     shares, sums = _counted(*softmax_rows(state.in_law(joint)), block)
     # the joint densities of Gaussians are overwritten by their shares
     return {**sums, **weighted_sums(expansion, x, shares, None if state.gaussian else joint)}
+
+
+def sums_in_double(step: Callable[[Block], Sums], block: Block) -> Sums:
+    """Return the sums of ``step`` for a block in double precision."""
+    return step({**block, "x": as_double(block["x"])})
 
 
 def linear_sums(slopes: Floats, offsets: Floats, block: Block) -> Sums:

@@ -11,6 +11,7 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_double,
     cross_sums,
     linear_rows,
     machine_epsilon,
@@ -19,6 +20,7 @@ from implicitmoments.arrays import (
     softmax_rows,
 )
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, precisions_of
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search.em import Places
 
 
@@ -27,20 +29,23 @@ class Expansion:
     r"""A mixture as slopes of lifted rows (x, products of columns, 1).
 
     An expanded square :math:`|x - \mu|^2 / \sigma^2` loses the digits of
-    :math:`|\mu|^2 / \sigma^2`. So rows are lifted once more for every component that is far: about
-    its mean.
+    :math:`|\mu|^2 / \sigma^2`. Where rows of single precision would lose too many, they are lifted
+    in double precision; and once more for every component that is far even then: about its mean.
     """
 
     state: Gaussians
     kind: CovarianceType
-    far: Places  # components so far from the origin that half of the digits would be lost
+    far: Places  # components so far from the origin that half of 16 digits would be lost
     centers: Floats  # (k, d), their means in the units of the rows, which are
     units: Floats | None = None  # (d,), those of the columns of the state; None for 1
+    double: bool = False  # rows of less than double precision are lifted in it
 
     @classmethod
     def of(cls, state: Gaussians, kind: CovarianceType, like: Array) -> Expansion:
         """Return the expansion for rows of the precision of ``like``."""
-        return cls(state, kind, far_components(state, machine_epsilon(like)), state.means)
+        epsilon, far = machine_epsilon(like), far_components(state, DOUBLE)
+        double = epsilon > DOUBLE and bool(len(far_components(state, epsilon)))
+        return cls(state, kind, far, state.means, double=double)
 
     @property
     def slopes(self) -> Floats:
@@ -57,7 +62,7 @@ class Expansion:
         return about
 
     def joint(self, lifted: Array, x: Array | None = None) -> Array:
-        """Return log weight plus log density of Gaussians, (n, k).
+        """Return log weight plus log density of Gaussians, (n, k), in the precision of the rows.
 
         Parameters
         ----------
@@ -65,7 +70,9 @@ class Expansion:
         x : array of shape (n, d), optional
             Rows from which ``centers`` are subtracted; the points of ``lifted`` by default.
         """
-        joint = linear_rows(lifted, move_like(self.slopes, lifted))
+        precise = self.precise(lifted)
+        joint = linear_rows(precise, move_like(self.slopes, precise))
+        joint = namespace_of(joint).astype(joint, lifted.dtype, copy=False)
         if not len(self.far):
             return joint
         x = lifted[:, : self.state.d] if x is None else x
@@ -76,8 +83,16 @@ class Expansion:
             joint[:, i] = linear_rows(self._about_mean(x, i), slope)[:, 0]
         return joint
 
+    def precise(self, lifted: Array) -> Array:
+        """Return lifted rows in the precision that the components need."""
+        if not self.double or lifted.dtype == namespace_of(lifted).float64:
+            return lifted
+        return self.kind.lift({"x": as_double(lifted[:, : self.state.d])})["x"]
+
     def moments(self, lifted: Array, shares: Array) -> Array:
         """Return the sums of lifted rows times shares (n, k), about ``about``: (k, p)."""
+        if self.double:
+            lifted, shares = self.precise(lifted), as_double(shares)
         sums = cross_sums(shares, lifted)
         for i in self.far.tolist():
             own = self._about_mean(lifted[:, : self.state.d], i)

@@ -21,6 +21,7 @@ from implicitmoments.mixture.e_step import (
     as_sums,
     block_sums,
     linear_sums,
+    sums_in_double,
     sums_with_products,
     unmapped,
     weighted_sums,
@@ -83,18 +84,19 @@ class GaussianFamily:
         """Return the sums of one pass over all rows."""
         expansion = Expansion.of(state, self.kind, rows.like)
         if not self.free and state.shared and state.gaussian and not len(expansion.far):
-            return self._shared_e_step(rows, state)
+            return self._shared_e_step(rows, state, double=expansion.double)
         lifted = rows.lifted_by(self.kind.lift)
         found = lifted.fold(partial(block_sums, expansion), width=state.k, what="EM")
         level, total = float(found["log_likelihood"]), float(found["total"])
         return as_sums(found, state.d, level, total, expansion.about)
 
-    def _shared_e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
+    def _shared_e_step(self, rows: Rows, state: Gaussians, *, double: bool) -> GaussianSums:
         r"""Sum as the E-step does where all components have one covariance C.
 
         The term :math:`-x^\top C^{-1} x / 2` is common to all components: it follows from the sum
         of products of all rows, which the first pass computes. Of that sum components get what
-        gives each the same covariance: a shared one asks for no more.
+        gives each the same covariance: a shared one asks for no more. Rows are multiplied in
+        double precision where theirs is not enough.
         """
         linear, offsets, precisions = state.linear_parts(state.covariances[:1])
         given, center, scale = unmapped(rows)
@@ -103,6 +105,8 @@ class GaussianFamily:
         if self.kind.shape not in rows.product_sums:
             full = self.kind.shape == "full"
             step = partial(sums_with_products, step, full, center, scale)
+        if double:
+            step = partial(sums_in_double, step)
         found = given.fold(step, width=state.k, what="EM")
         counts, total = to_numpy(found["counts"]), float(found["total"])
         points = (to_numpy(found["moments"]) - counts[:, None] * center) * scale
