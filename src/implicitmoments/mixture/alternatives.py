@@ -63,7 +63,8 @@ def find_better(
     """
     found, (whole, shape, sample) = list[Better](), shaped or (view, state, parts[0][0])
     if len(options.types) == 1:
-        found += other_shape(whole, given, shape, fewer=options.k is None)
+        some = given.sample(given.n, width=shape.k)  # whose responsibilities fit into memory
+        found += other_shape(whole, some, shape, fewer=options.k is None)
     if options.k is not None or state.k >= options.most:
         if ranking is None:
             ranking = rank_moves(view.family, parts[0][0], state, rng)
@@ -128,7 +129,7 @@ def other_law(
     if family.student or family.known is not None:
         return
     n = max(LOCAL.rows, ROWS_PER_PARAMETER * family.n_parameters(state))
-    some = sample.sample(n) if sample.n > n else sample
+    some = sample.sample(n, width=state.k)
     if suspicious(family, some, state, state.d, ranking):
         heavier = replace(family, student=True)
         found = compare_laws(family, heavier, some, state, sampled=some is not sample)

@@ -43,7 +43,7 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
-from implicitmoments.search.em import Places
+from implicitmoments.search.em import Places, most_rows
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
 FAINT, MORE_ROWS = 0.25, 4
@@ -97,8 +97,9 @@ class GaussianFit:
 
 def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
     """Fit rows in the user's units without outliers."""
-    n = SEARCH.rows_for(options.k or options.most)
-    sample = rows.sample(n, rng, width=options.k or options.most).merged()
+    k = options.k or options.most
+    n = min(SEARCH.rows_for(k), most_rows(k, rows.budget.held))
+    sample = rows.sample(n, rng).merged()
     check_distinct(sample, options.k)
     options = replace(options, most=min(options.most, sample.n))
     # Each fit has random numbers of its own: with more of them, the first ones are the same.
@@ -243,10 +244,12 @@ def search_more(
 ) -> Found:
     """Try moves on more rows where a component is light."""
     view = best.view
-    light = float(best.state.weights.min()) < FAINT / best.state.k
-    if best.state.k == 1 or not light or sample.n >= rows.kept or not options.n_moves:
+    k = best.state.k
+    light = float(best.state.weights.min()) < FAINT / k
+    if k == 1 or not light or sample.n >= rows.kept or not options.n_moves:
         return best
-    more = view.hold(rows.sample(MORE_ROWS * sample.n, rng, width=best.state.k)).merged()
+    n = min(MORE_ROWS * sample.n, most_rows(k, rows.budget.held))
+    more = view.hold(rows.sample(n, rng)).merged()
     worth = worth_of_component(view.family, more, best.state)
     again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
     return replace(best.after(again), searched=(*best.searched, again), sample=more)

@@ -137,6 +137,7 @@ def scattered_state(sample: Rows, family: GaussianFamily, k: int, seed: int) -> 
 
 def nearest_state(sample: Rows, family: GaussianFamily, means: Floats) -> Gaussians:
     """Return the mixture of the rows that are nearest to each of some means."""
+    sample = sample.sample(sample.n, width=len(means))  # an array of all pairs fits into memory
     x = np.asarray(sample.points, dtype=np.float64)
     apart = np.sum(means**2, axis=1) - 2 * x @ means.T
     shares = np.zeros(apart.shape)

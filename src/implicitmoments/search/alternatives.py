@@ -151,7 +151,7 @@ def one_more(
     for which in [np.array([0]), worth][: 1 + (len(worth) > 1)]:
         found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
         if found is not None and (best is None or found.gain > best.gain):
-            split = [_split_component(ranking, int(at), family, rows) for at in which]
+            split = [_split_component(ranking, int(at), family) for at in which]
             best = replace(found, components=tuple(dict.fromkeys(split)))
     return best
 
@@ -165,7 +165,7 @@ def add_components(
     rng: np.random.Generator,
     rival: float = 0.0,
 ) -> Alternative[S] | None:
-    """Return :func:`one_more`, repeated while BIC falls and has not fallen by ``rival``.
+    """Return :func:`one_more`, repeated while BIC falls and may fall by ``rival``, but has not.
 
     Once where all of several components look like two: that is a matter of their shape.
     """
@@ -179,6 +179,10 @@ def add_components(
         larger, reached = best.state, level + best.change / total
         worth = worth_of_component(family, rows, larger)
         again = rank_moves(family, rows, larger, rng, worth=worth)
+        charge = 0.5 * further_parameters(family, larger) * math.log(total)
+        reach = 2 * np.maximum(OPTIMISM * again.gains - charge, 0.0).sum()
+        if best.gain + ROUNDS * reach < rival:
+            break
         further = one_more(family, larger, again, rows, reached)
         if further is not None:
             change, penalty = best.change + further.change, best.penalty + further.penalty
@@ -186,12 +190,12 @@ def add_components(
     return best
 
 
-def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E], rows: R) -> int:
+def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E]) -> int:
     """Return the component that is split, or of which an insertion takes most rows."""
     if ranking.origins[at] >= 0:
         return int(ranking.origins[at])
     shares = ranking.shares
-    odds = family.log_joint(rows, ranking.parts[at]) - shares.log_density[:, None]
+    odds = family.log_joint(ranking.rows, ranking.parts[at]) - shares.log_density[:, None]
     taken = np.exp(np.minimum(to_numpy(odds), 0.0))
     return int((to_numpy(shares.shares * shares.counts[:, None]).T @ taken).argmax())
 

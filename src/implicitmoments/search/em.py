@@ -232,6 +232,9 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
 
 
 ROWS_PER_COMPONENT = 400  # means of unit noise are then known to 0.05: a separation of 2 shows
+# EM of a search has so many even where responsibilities of all of them do not fit into memory:
+# with fewer, components in many features are as likely in wrong places as in the right ones.
+FEWEST_PER_COMPONENT = 100
 
 
 @dataclass(frozen=True)
@@ -251,6 +254,17 @@ class Budget:
     def rows_for(self, k: int) -> int:
         """Return the size of a sample for k components."""
         return max(self.rows, ROWS_PER_COMPONENT * k)
+
+
+def most_rows(k: int, held: int) -> int:
+    """Return the size of a sample for k components, at most.
+
+    Parameters
+    ----------
+    held : int
+        Numbers that memory should hold; responsibilities are k for each row.
+    """
+    return max(held // k, FEWEST_PER_COMPONENT * k)
 
 
 # One component: EM of two parts. Twelve steps separate parts that are 3 deviations apart.

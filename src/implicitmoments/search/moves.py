@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
@@ -46,8 +46,9 @@ class Ranking(Generic[S]):
     parts: list[S]
     merges: Merges[S] | None  # ways back to as many components; None for a single component
     overlap: bool  # the cheapest merge costs little
-    shares: Shares  # of the state
-    chance: float  # gain of a split by chance: a nat for each further parameter
+    shares: Shares  # of the state, for the rows that were looked at
+    chance: float  # gain of a split by chance: a nat for each further parameter, and row as one
+    rows: Any  # that were looked at
 
     def apply(self, state: S, which: Places) -> S:
         """Return the state after some of the splits and insertions."""
@@ -225,12 +226,15 @@ def rank_moves(
         A gain that is of use with a component more. Smaller ones that do not repay a merge
         either are estimates.
     """
+    every = rows
+    rows, state = trials.affordable(family, every, state)
     found = trials.responsibilities(family, rows, state)
     sums = family.expect(rows, found.shares * found.counts[:, None], state)
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     enough, chance = np.full(state.k, worth), float(fitted_parameters(family, state))
+    chance *= int(family.counts(every).shape[0]) / int(found.counts.shape[0])
     if merges is not None:
         cheapest = merges.cheapest_after_split(np.arange(state.k))
         enough = np.minimum(enough, gain_needed(cheapest, chance))
@@ -248,12 +252,14 @@ def rank_moves(
     origins = np.append(np.arange(state.k), np.full(inserted.k, -1))
     order = np.argsort(-gains, kind="stable")
     parts = [parts[i] for i in order]
-    return Ranking(gains[order], origins[order], parts, merges, overlap, found, chance)
+    return Ranking(gains[order], origins[order], parts, merges, overlap, found, chance, rows)
 
 
 def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
     """Return the splits known of components whose responsibilities have hardly changed."""
     xp, old, new = namespace_of(found.shares), before.shares.shares, found.shares
+    if old.shape[0] != new.shape[0]:  # other rows were looked at
+        return {}
     common = to_numpy(cross_sums(old * found.counts[:, None], new))
     places = {int(i): at for at, i in enumerate(before.origins) if i >= 0}
     known = {}

@@ -18,6 +18,7 @@ from implicitmoments.search.splits import OPTIMISM
 # gains half a χ² of one degree of freedom, 2 + log n with a probability of 0.8 % at n = 50.
 CLEAR = 2.0
 SUSPECT = 2.0  # standard errors of the kurtosis from which laws are compared
+AT_ONCE = 8  # one in so many components is merged at a time where no merge is known to pay
 
 
 class LawFamily(Family[R, S, E], Protocol[R, S, E]):
@@ -133,14 +134,17 @@ def tails_note(freedom: Floats, k: int, found: int, gain: float) -> Note:
 def _merged(law: LawFamily[R, S, E], rows: R, state: S, total: float) -> S | None:
     """Return the state after merges that cost less than their penalty, or after the cheapest.
 
-    None if that is predicted to cost far more.
+    Those of one in eight components, since one after another take as many fits as there are
+    components. None if the cheapest is predicted to cost far more.
     """
     if state.k == 1:
         return None
     merges = trials.merges_of(law, rows, state)
-    less = merges.apply(state)
-    saved = law.n_parameters(state) - law.n_parameters(less)
+    saved = law.n_parameters(state) - law.n_parameters(merges.apply(state))
     if bic(float(merges.losses[0]) / OPTIMISM, saved, total) < 0:
         return None
-    cheap = merges.cheap(0.5 * saved * math.log(total))
-    return merges.apply(state, cheap) if len(cheap) else less
+    penalty = 0.5 * saved * math.log(total)
+    cheap = merges.cheap(penalty)
+    if not len(cheap):
+        cheap = merges.cheap(OPTIMISM * penalty)[: max(1, state.k // AT_ONCE)]
+    return merges.apply(state, cheap)

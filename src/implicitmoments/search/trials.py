@@ -49,14 +49,10 @@ class Shares:
 
     def part(self, family: Family[R, S, E], rows: R, n: int) -> tuple[R, Shares]:
         """Return about n of the rows, which count as much as all, and their responsibilities."""
-        every = int(self.counts.shape[0])
-        if every <= n:
+        if int(self.counts.shape[0]) <= n:
             return rows, self
-        places = np.sort(np.random.default_rng(0).choice(every, n, replace=False))
-        at = index_like(places, self.counts)
-        xp = namespace_of(self.counts)
-        counts = every / n * to_numpy(xp.take(self.counts, at)).astype(np.float64)
-        some = family.part(rows, places, counts)
+        some, places = _some_rows(family, rows, n)
+        at, xp = index_like(places, self.counts), namespace_of(self.counts)
         # in column-major order as before
         shares = xp.matrix_transpose(xp.take(xp.matrix_transpose(self.shares), at, axis=1))
         return some, Shares(shares, xp.take(self.log_density, at), family.counts(some))
@@ -111,6 +107,29 @@ def responsibilities(family: Family[R, S, E], rows: R, state: S) -> Shares:
     """Return the responsibilities and log densities of held rows."""
     shares, log_density = softmax_rows(family.log_joint(rows, state))
     return Shares(shares, log_density, family.counts(rows))
+
+
+def affordable(family: Family[R, S, E], rows: R, state: S) -> tuple[R, S]:
+    """Return held rows whose responsibilities fit into memory, and the state after EM of them.
+
+    All rows where they fit. Others count as much as all: predictions are of all rows. A step of EM
+    on some rows gives the state what changes that are fitted to the same rows will have.
+    """
+    n = DEFAULT_BUDGET.held // max(state.k, 1)
+    if int(family.counts(rows).shape[0]) <= n:
+        return rows, state
+    some, _ = _some_rows(family, rows, n)
+    return some, family.m_step(family.e_step(some, state), state)
+
+
+def _some_rows(family: Family[R, S, E], rows: R, n: int) -> tuple[R, Places]:
+    """Return n of the rows, drawn at random, which count as much as all, and their places."""
+    own = family.counts(rows)
+    every = int(own.shape[0])
+    places = np.sort(np.random.default_rng(0).choice(every, n, replace=False))
+    at = index_like(places, own)
+    counts = every / n * to_numpy(namespace_of(own).take(own, at)).astype(np.float64)
+    return family.part(rows, places, counts), places
 
 
 def total_rows(family: Family[R, S, E], rows: R) -> float:
@@ -204,6 +223,7 @@ def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[A
 
 def merges_of(family: Family[R, S, E], rows: R, state: S) -> Merges[S]:
     """Return what it costs to merge pairs of components or to drop one, the cheapest first."""
+    rows, state = affordable(family, rows, state)
     found = responsibilities(family, rows, state)
     sums = family.expect(rows, found.shares * found.counts[:, None], state)
     return merge_losses(family, rows, state, found, sums)
