@@ -91,7 +91,8 @@ def test_rows_of_single_precision_are_lifted_in_double_where_components_are_far(
     state = family.adopt(state)
     rows = Rows.of(xp.asarray(x)).hold()
     expansion = Expansion.of(state, kind, rows.like)
-    assert expansion.double and len(expansion.far) == 0
+    assert expansion.double
+    assert len(expansion.far) == 0
     assert not Expansion.of(state, kind, np.zeros(1)).double
     joint = state.in_law(by_differences(x.astype(float), state))
     found = family.log_joint(rows, state)

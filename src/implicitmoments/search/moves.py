@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, cross_sums, namespace_of, to_numpy
+from implicitmoments.arrays import Floats, namespace_of
 from implicitmoments.search import trials
 from implicitmoments.search.em import (
     LOCAL,
@@ -24,13 +24,19 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
-from implicitmoments.search.splits import fitted_parameters, gain_needed, split_gains
+from implicitmoments.search.splits import (
+    fitted_parameters,
+    gain_needed,
+    most_by_chance,
+    split_gains,
+)
 from implicitmoments.search.trials import Merges, Shares, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
-# Nats per row that a merge costs where components overlap. The rows of a missing component are
-# then held by several others, and no split of one of them shows it: insertions are tried too.
+# Nats per row that a merge costs where components overlap, or as much as chance explains. The rows
+# of a missing component are then held by several others, and no split of one of them shows it:
+# insertions are tried too.
 OVERLAP = 0.5
 SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
 BETWEEN = 10  # EM steps with a component more or less, between the halves of a swap
@@ -47,8 +53,18 @@ class Ranking(Generic[S]):
     merges: Merges[S] | None  # ways back to as many components; None for a single component
     overlap: bool  # the cheapest merge costs little
     shares: Shares  # of the state, for the rows that were looked at
-    chance: float  # gain of a split by chance: a nat for each further parameter, and row as one
+    chance: float  # gain of a split by chance: a nat for each further parameter
     rows: Any  # that were looked at
+    unit: float = 1.0  # for how many rows each of them stands: chance is so many times as large
+
+    def needed(self, loss: Floats | float) -> Floats:
+        """Return the least predicted gain that may make up for a loss."""
+        return self.unit * gain_needed(np.asarray(loss) / self.unit, self.chance)
+
+    @property
+    def by_chance(self) -> float:
+        """The most that a split gains by chance."""
+        return self.unit * most_by_chance(self.chance)
 
     def apply(self, state: S, which: Places) -> S:
         """Return the state after some of the splits and insertions."""
@@ -81,7 +97,7 @@ class Ranking(Generic[S]):
                 continue
             taken |= {i} - {-1}
             loss, pair = next((m for m in merges if not taken & set(m[1])), (math.inf, []))
-            if self.gains[at] < loss + ENOUGH:
+            if self.gains[at] < max(loss + ENOUGH, self.by_chance):
                 break
             found.append(at)
             taken |= set(pair)
@@ -103,7 +119,7 @@ class Ranking(Generic[S]):
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
         for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
-            if self.gains[at] > max(ENOUGH, gain_needed(cheapest[at] + needed, self.chance)):
+            if self.gains[at] > max(ENOUGH, float(self.needed(cheapest[at] + needed))):
                 yield int(at)
 
 
@@ -199,7 +215,7 @@ def _swaps(
             yield places, merge_to(family, rows, larger, state.k, merges)
     if ranking.merges is not None and ranking.overlap:
         smaller = run_em(family, rows, ranking.merges.apply(state), few).state
-        worth = float(gain_needed(ranking.merges.losses[0] + needed, ranking.chance))
+        worth = float(ranking.needed(ranking.merges.losses[0] + needed))
         again = rank_moves(family, rows, smaller, rng, local, ranking, worth)
         for at in np.flatnonzero(again.gains > worth)[:PATIENCE]:
             yield np.zeros(0, dtype=np.int64), again.apply(smaller, np.array([at]))
@@ -234,15 +250,17 @@ def rank_moves(
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
     enough, chance = np.full(state.k, worth), float(fitted_parameters(family, state))
-    chance *= int(family.counts(every).shape[0]) / int(found.counts.shape[0])
+    unit = int(family.counts(every).shape[0]) / int(found.counts.shape[0])
+    overlap = False
     if merges is not None:
         cheapest = merges.cheapest_after_split(np.arange(state.k))
-        enough = np.minimum(enough, gain_needed(cheapest, chance))
+        enough = np.minimum(enough, unit * gain_needed(cheapest / unit, chance))
+        most = max(OVERLAP * sums.total / state.k, unit * most_by_chance(chance))
+        overlap = float(merges.losses[0]) < most
     new = np.array([i for i in range(state.k) if i not in known], dtype=np.int64)
     known |= split_gains(family, rows, state, found, pool, new, rng, local, worth=enough[new])
     splits = [known[i] for i in range(state.k)]
     candidates = state.take(np.zeros(0, dtype=np.int64))
-    overlap = merges is not None and float(merges.losses[0]) < OVERLAP * sums.total / state.k
     if overlap:
         candidates = family.candidates(rows, state, found.log_density, rng)
     added, inserted = trials.insertion_gains(family, rows, found, candidates, local)
@@ -252,7 +270,7 @@ def rank_moves(
     origins = np.append(np.arange(state.k), np.full(inserted.k, -1))
     order = np.argsort(-gains, kind="stable")
     parts = [parts[i] for i in order]
-    return Ranking(gains[order], origins[order], parts, merges, overlap, found, chance, rows)
+    return Ranking(gains[order], origins[order], parts, merges, overlap, found, chance, rows, unit)
 
 
 def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
@@ -260,7 +278,7 @@ def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
     xp, old, new = namespace_of(found.shares), before.shares.shares, found.shares
     if old.shape[0] != new.shape[0]:  # other rows were looked at
         return {}
-    common = to_numpy(cross_sums(old * found.counts[:, None], new))
+    common = before.shares.common(found)
     places = {int(i): at for at, i in enumerate(before.origins) if i >= 0}
     known = {}
     for j, i in enumerate(common.argmax(axis=0)):

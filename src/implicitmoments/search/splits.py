@@ -179,11 +179,11 @@ def _most_gain(gain: float, chance: float) -> float:
     chance : float
         What it gains by chance.
     """
-    most = _most_by_chance(chance) + SCREEN_SAFETY * max(gain - chance, 0.0)
+    most = most_by_chance(chance) + SCREEN_SAFETY * max(gain - chance, 0.0)
     return min(SCREEN_SAFETY * gain, most)
 
 
-def _most_by_chance(chance: float) -> float:
+def most_by_chance(chance: float) -> float:
     """Return the most that is gained by chance: p ± √p nats for p further parameters."""
     return chance + SCREEN_SAFETY * math.sqrt(chance)
 
@@ -199,7 +199,7 @@ def gain_needed(loss: Floats | float, chance: float) -> Floats:
     chance : float
         A nat for each further parameter.
     """
-    most, loss = _most_by_chance(chance), np.asarray(loss)
+    most, loss = most_by_chance(chance), np.asarray(loss)
     return np.where(loss <= most, loss / OPTIMISM, chance + (loss - most) / OPTIMISM)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic
 
 import numpy as np
@@ -13,6 +15,7 @@ from implicitmoments.arrays import (
     cross_sums,
     exp_into,
     index_like,
+    machine_epsilon,
     map_into,
     move_like,
     namespace_of,
@@ -21,6 +24,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.rows import DEFAULT_BUDGET, blocks
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
@@ -46,6 +50,35 @@ class Shares:
     def log_likelihood(self) -> float:
         """Of all rows."""
         return weighted_sum(self.counts, self.log_density)
+
+    def columns(self, chosen: Places) -> Array:
+        """Return responsibilities of some components, (n, m)."""
+        if isinstance(self.shares, np.ndarray):
+            return self.shares.T[chosen].T  # which stays in column-major order
+        return namespace_of(self.shares).take(self.shares, index_like(chosen, self.shares), axis=1)
+
+    @cached_property
+    def _small(self) -> Array:
+        """Sums of responsibilities of at most one half, (n,)."""
+        xp = namespace_of(self.shares)
+        total = xp.zeros_like(self.log_density)
+        for chosen in _column_blocks(self, int(self.shares.shape[1])):
+            own = self.columns(chosen)
+            total = total + xp.sum(xp.where(own > 0.5, xp.zeros_like(own), own), axis=1)
+        return total
+
+    def others(self, chosen: Places) -> Array:
+        """Return 1 − r of some components, (n, m): a sum of shares where that would round to 0."""
+        xp, own = namespace_of(self.shares), self.columns(chosen)
+        return xp.where(own > 0.5, self._small[:, None], 1 - own)
+
+    def common(self, other: Shares) -> Floats:
+        """Return sums over rows of products of responsibilities, of these and others, (k, m)."""
+        found = [
+            to_numpy(cross_sums(self.shares, other.columns(chosen) * self.counts[:, None]))
+            for chosen in _column_blocks(other, int(other.shares.shape[1]), DEFAULT_BUDGET.block)
+        ]
+        return np.concatenate(found, axis=1)
 
     def part(self, family: Family[R, S, E], rows: R, n: int) -> tuple[R, Shares]:
         """Return about n of the rows, which count as much as all, and their responsibilities."""
@@ -115,8 +148,10 @@ def affordable(family: Family[R, S, E], rows: R, state: S) -> tuple[R, S]:
     All rows where they fit. Others count as much as all: predictions are of all rows. A step of EM
     on some rows gives the state what changes that are fitted to the same rows will have.
     """
-    n = DEFAULT_BUDGET.held // max(state.k, 1)
-    if int(family.counts(rows).shape[0]) <= n:
+    counts = family.counts(rows)
+    halves = 2 if machine_epsilon(counts) > DOUBLE else 1  # numbers of single precision in one
+    n = halves * DEFAULT_BUDGET.held // state.k
+    if int(counts.shape[0]) <= n:
         return rows, state
     some, _ = _some_rows(family, rows, n)
     return some, family.m_step(family.e_step(some, state), state)
@@ -242,21 +277,23 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
         Both of ``state``.
     """
     k, xp, counts = state.k, namespace_of(found.shares), found.counts
-    pairs, others = _overlapping_pairs(found, state.weights), _complements(found.shares)
+    pairs = _overlapping_pairs(found, state.weights)
     # one component for each pair, its weight a share of all rows
     merged = family.fit_trials(sums.join(*pairs.T), state.take(pairs[:, 0]), 1, None)
-    logs = map_into("log", xp.clip(others, min=SMALLEST_REST))
-    dropped = to_numpy(-counts @ logs) + float(xp.sum(counts)) * np.log1p(
+    logs = [
+        -counts @ map_into("log", xp.clip(found.others(chosen), min=SMALLEST_REST))
+        for chosen in _column_blocks(found, k)
+    ]
+    dropped = np.concatenate([to_numpy(each) for each in logs]) + float(xp.sum(counts)) * np.log1p(
         -np.minimum(state.weights, 1 - np.finfo(float).eps)
     )
     # Where there are many rows, some of them show which pairs are not the cheapest by far.
     some, there = found.part(family, rows, SEARCH.rows)
-    rest = others if there is found else _complements(there.shares)
-    losses = _pair_losses(family, some, merged, there, rest, pairs)
+    losses = _pair_losses(family, some, merged, there, pairs)
     if there is not found:
         close = np.flatnonzero(losses < FAR * max(float(losses.min()), 1.0))
         near, one = pairs[close], merged.take(close)
-        losses[close] = _pair_losses(family, rows, one, found, others, near)
+        losses[close] = _pair_losses(family, rows, one, found, near)
     every = np.append(losses, dropped)
     own = np.repeat(np.arange(k)[:, None], 2, axis=1)
     order = np.argsort(every, kind="stable")
@@ -266,53 +303,43 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
 
 
 def _pair_losses(
-    family: Family[R, S, E], rows: R, merged: S, found: Shares, others: Array, pairs: Places
+    family: Family[R, S, E], rows: R, merged: S, found: Shares, pairs: Places
 ) -> Floats:
-    """Return the fall of the log-likelihood where each of some components replaces a pair.
-
-    Parameters
-    ----------
-    others : array of shape (n, k)
-        Responsibilities of the other components.
-    """
+    """Return the fall of the log-likelihood where each of some components replaces a pair."""
     xp, counts = namespace_of(found.shares), found.counts
     losses = []
-    numbers = DEFAULT_BUDGET.cache if on_host(counts) else DEFAULT_BUDGET.block
-    step = max(1, numbers // int(counts.shape[0]))
-    for first in range(0, len(pairs), step):
-        last = min(first + step, len(pairs))
-        odds = family.log_joint(rows, merged.take(np.arange(first, last)))
+    for chosen in _column_blocks(found, len(pairs)):
+        odds = family.log_joint(rows, merged.take(chosen))
         odds -= found.log_density[:, None]
         odds = exp_into(odds, LARGEST_LOG)
-        i, j = pairs[first:last].T
-        odds += xp.clip(_columns(others, i) - _columns(found.shares, j), min=SMALLEST_REST)
+        i, j = pairs[chosen].T
+        odds += xp.clip(found.others(i) - found.columns(j), min=SMALLEST_REST)
         losses.append(to_numpy(-counts @ map_into("log", odds)))
     return np.concatenate(losses).astype(np.float64)
 
 
-def _complements(shares: Array) -> Array:
-    """Return 1 − r as the sum of the other shares where 1 − r would round to 0."""
-    xp, large = namespace_of(shares), shares > 0.5
-    others = xp.sum(xp.where(large, xp.zeros_like(shares), shares), axis=1)
-    return xp.where(large, others[:, None], 1 - shares)
+def _column_blocks(found: Shares, m: int, numbers: int | None = None) -> Iterator[Places]:
+    """Yield the places of m columns in blocks of so many numbers, for all rows.
+
+    By default they stay in the cache of the host.
+    """
+    if numbers is None:
+        numbers = DEFAULT_BUDGET.cache if on_host(found.counts) else DEFAULT_BUDGET.block
+    step = max(1, numbers // int(found.counts.shape[0]))
+    for first in range(0, m, step):
+        yield np.arange(first, min(first + step, m))
 
 
 def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
     """Return for each component the others with which it shares most rows, (m, 2)."""
     k = len(weights)
-    common = to_numpy(cross_sums(found.shares, found.shares * found.counts[:, None]))
+    common = found.common(found)
     common = common / np.sqrt(np.maximum(np.outer(weights, weights), np.finfo(float).tiny))
     np.fill_diagonal(common, -1.0)
     n = min(PARTNERS, k - 1)
     partners = np.argsort(-common, axis=1, kind="stable")[:, :n]
     pairs = np.column_stack([np.repeat(np.arange(k), n), partners.ravel()])
     return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def _columns(array: Array, chosen: Places) -> Array:
-    if isinstance(array, np.ndarray):
-        return array.T[chosen].T  # which stays in column-major order
-    return namespace_of(array).take(array, index_like(chosen, array), axis=1)
 
 
 def weighted_sum(counts: Array, values: Array) -> float:
