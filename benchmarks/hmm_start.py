@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)  # EM may stop by its last iteration
-    warnings.simplefilter("ignore", im.FitWarning)
+    warnings.simplefilter("ignore", im.AssumptionWarning)
     print(
         "| states | start | held-out log-likelihood per row, less the truth's "
         "| states found of 20 | seconds |\n|---|---|---|---|---|"

@@ -193,7 +193,8 @@ def broken_links(text, folder):
                 yield target
 
 
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+POLICIES = ("CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
+LINKED = [*PAGES, *(ROOT / name for name in POLICIES)]
 
 
 @pytest.mark.parametrize("page", LINKED, ids=[page.name for page in LINKED])
