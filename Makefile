@@ -12,7 +12,8 @@ SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q
 
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-slow test-lowest stress lint types layers unit docs gallery linkcheck format clean
+.PHONY: demo test test-slow test-lowest stress coverage dist-check lint types layers unit docs gallery \
+	linkcheck format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/implicitmoments demo
@@ -33,6 +34,15 @@ test-lowest: $(LOWEST)/.dev
 # Five times: in random order, under load, in the background and under nohup.
 stress: $(VENV)/.dev
 	$(subst -m pytest,tests/stress.py,$(PYTEST)) -m "not slow" $(TESTS)
+
+# Lines of src that the tests run; TESTS=tests/cli for those of some tests, without the bound.
+coverage: $(VENV)/.dev
+	$(PYTEST) -m "not slow" --cov --cov-report=term --cov-report=html:coverage \
+		$(if $(TESTS),,--cov-fail-under=95) $(TESTS)
+
+# A wheel and an sdist, each installed into an empty environment and used there.
+dist-check: $(VENV)/.release
+	$(BIN)/python tests/distributions.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -74,6 +84,10 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) --editable ".[cli,dev,bench]"
 	touch $@
 
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml
+	$(PIP) --editable ".[release]"
+	touch $@
+
 $(LOWEST)/.dev: pyproject.toml constraints/lowest.txt
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(subst $(BIN),$(LOWEST)/bin,$(PIP)) --constraint constraints/lowest.txt --editable ".[cli,dev]"
@@ -81,4 +95,4 @@ $(LOWEST)/.dev: pyproject.toml constraints/lowest.txt
 
 clean:
 	rm -rf docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) coverage .coverage dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

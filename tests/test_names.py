@@ -1,13 +1,15 @@
 """The names of the package, which are imported when they are asked for."""
 
 import ast
-import importlib
+import importlib.util
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import implicitmoments as im
+
+HERE = Path(__file__).parent
 
 
 def test_every_name_is_there():
@@ -25,35 +27,64 @@ def test_every_name_is_there():
     assert missing.value.name == "implicitmoments"
 
 
-# What users may rely on; a name is added here, in docs/api.md and in the __all__ of its folder.
-PUBLIC = {
-    "": """ActivationSumRegressor AssumptionWarning FitWarning GaussianMixture HermiteProblem
-        ModelFileError MomentProblem RegressionMixture RegressionMixtureDensity SphericalMixture
-        SphericalMixtureClusterer SphericalMixtureDensity __version__ circuits datasets
-        implicit_moments load moments plot problems projections report rows save theory""",
-    "circuits": "Circuit describe hermite power scalar unit vector",
-    "datasets": """Truth make_activation_sum make_pairwise_differences make_regression_mixture
-        make_spherical_mixture""",
-    "moments": """ClosedFormMoments Components HermiteProblem MomentProblem PaperMoments
-        implicit_moments""",
-    "plot": "components convergence fit spectra",
-    "problems": """Activation ActivationSumProblem LiLiuMixtureProblem PairwiseDifferenceProblem
-        PopulationProblem RegressionMixtureProblem SphericalMixtureProblem as_activation cosine
-        from_function leaky_relu""",
-    "projections": "RecursiveProjection evaluate evaluate_dense hermite_dense project_dense",
-    "report": "write_report",
-    "rows": """ArraySource BlockSource CallableSource DaskSource RowDraws Rows Source Whitening
-        open_file""",
-    "theory": """Bound activation_bound clustering_bound error_bound least_separation
-        log10_hermite_second_moment mixture_density_bound moment_bound regression_density_bound""",
-    "testing": "random_circuit random_inputs random_projection",
-}
+def load_script():
+    spec = importlib.util.spec_from_file_location("public_names", HERE / "public_names.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-@pytest.mark.parametrize("home", PUBLIC)
-def test_public_names_are_these(home):
-    module = importlib.import_module(f"implicitmoments.{home}".rstrip("."))
-    assert sorted(module.__all__) == sorted(PUBLIC[home].split())
+@pytest.fixture(scope="module")
+def script():
+    return load_script()
+
+
+UPDATE = "`python tests/public_names.py` writes the list anew; see docs/stability.md"
+
+
+def test_public_names_and_parameters_are_those_of_the_list(script):
+    listed = script.LIST.read_text("utf-8").splitlines()
+    present = script.public_names()
+    gone = sorted(set(listed) - set(present))
+    added = sorted(set(present) - set(listed))
+    assert gone == [], f"a public name or parameter is gone: deprecate it first; {UPDATE}"
+    assert added == [], f"a public name or parameter is new; {UPDATE}"
+    assert listed == present, UPDATE
+
+
+def test_a_parameter_or_attribute_of_another_name_is_noticed(script):
+    class Before:
+        """A model.
+
+        Attributes
+        ----------
+        means_, weights_ : arrays
+        """
+
+        def fit(self, X, *, checkpoint=None): ...
+
+        @property
+        def n(self): ...
+
+    class After(Before):
+        """A model.
+
+        Attributes
+        ----------
+        means_, mixing_ : arrays
+        """
+
+        def fit(self, X, *, journal=None): ...
+
+    Before.__module__ = After.__module__ = "implicitmoments.example"
+    lines = [set(script.members_of("Model", kind)) for kind in (Before, After)]
+    assert lines[0] - lines[1] == {"Model.fit(X, *, checkpoint)", "Model.weights_"}
+    assert lines[0] & lines[1] == {"Model.means_", "Model.n"}
+
+
+@pytest.mark.parametrize("home", load_script().HOMES)
+def test_every_public_name_is_there(home):
+    module = importlib.import_module(home)
     assert all(hasattr(module, name) for name in module.__all__)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from implicitmoments.activation import ActivationSumRegressor
     from implicitmoments.clustering import SphericalMixtureClusterer
     from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
-    from implicitmoments.mixture import GaussianMixture, SphericalMixture
+    from implicitmoments.mixture import GaussianMixture, SphericalMixture, start
     from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
     from implicitmoments.notes import AssumptionWarning, FitWarning
     from implicitmoments.regression import RegressionMixture
@@ -54,6 +54,7 @@ _HOMES = {
     "implicit_moments": "moments",
     "load": "saving",
     "save": "saving",
+    "start": "mixture",
 }
 __all__ = [
     "ActivationSumRegressor",
@@ -80,6 +81,7 @@ __all__ = [
     "report",
     "rows",
     "save",
+    "start",
     "theory",
 ]
 

@@ -8,6 +8,7 @@ from implicitmoments.mixture.fit import search_again
 from implicitmoments.mixture.gaussian import GaussianMixture
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
+from implicitmoments.mixture.initial_parameters import InitialParameters, start
 from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.mixture.spherical import SphericalMixture
 from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
@@ -20,4 +21,5 @@ __all__ = [
     "SphericalSpan",
     "find_span",
     "smallest_variance",
+    "start",
 ]
