@@ -13,7 +13,7 @@ from implicitmoments.mixture import (
     far_groups,
     log_densities,
 )
-from implicitmoments.rows import Rows
+from implicitmoments.rows import MemoryBudget, Rows
 from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.search import (
     SEARCH,
@@ -24,8 +24,11 @@ from implicitmoments.search import (
     responsibilities,
     run_em,
     search_moves,
+    trials,
     worth_of_component,
 )
+from implicitmoments.search.em import most_rows
+from implicitmoments.search.moves import OVERLAP
 
 K, D = 8, 6
 TIED = CovarianceType("tied_spherical")
@@ -215,3 +218,65 @@ def test_groups_at_another_scale_are_found(data):
         places = np.flatnonzero(groups.holds(g, {"x": X}))
         assert len(places) == len(X) // 2
         assert len(set(places % 2)) == 1
+
+
+@pytest.fixture(scope="module")
+def few_rows():
+    """Rows of 30 components in 64 features, 60 of each, and their means."""
+    rng, k, d = np.random.default_rng(3), 30, 64
+    means = 5 / np.sqrt(2 * d) * rng.normal(size=(k, d))
+    return Rows.of(np.repeat(means, 60, axis=0) + rng.normal(size=(60 * k, d))), means
+
+
+def test_insertions_are_tried_where_chance_pays_for_a_merge(few_rows):
+    """Two means for 60 rows in 64 features gain what a merge would lose, and more than a nat each.
+
+    The rows of the component that is missing are held by several others.
+    """
+    rows, means = few_rows
+    wrong = means.copy()
+    wrong[0] = wrong[1] + 0.3
+    state = settled(rows, wrong)
+    ranking = rank_moves(FAMILY, rows, state, np.random.default_rng(0))
+    assert ranking.merges.losses[0] > OVERLAP * 60
+    assert ranking.overlap
+    assert ranking.origins[0] == -1
+    done = search_moves(FAMILY, rows, state, 10, np.random.default_rng(0))
+    truth = run_em(FAMILY, rows, mixture_at(means), SEARCH)
+    assert done.log_likelihood == pytest.approx(truth.level * rows.total, abs=2.0)
+    # without the component too many no merge is cheap
+    assert not rank_moves(FAMILY, rows, truth.state, np.random.default_rng(0)).overlap
+
+
+def test_moves_are_ranked_on_as_many_rows_as_fit_into_memory(data, spoilt, monkeypatch):
+    """A third of the rows show the same splits, in units of all rows; EM has all of them."""
+    rows, means = data
+    whole = rank_moves(FAMILY, rows, spoilt, np.random.default_rng(0))
+    monkeypatch.setattr(trials, "DEFAULT_BUDGET", MemoryBudget(held=K * rows.n // 3))
+    part = rank_moves(FAMILY, rows, spoilt, np.random.default_rng(0))
+    assert part.shares.shares.shape == (rows.n // 3, K)
+    assert part.unit == pytest.approx(3.0, abs=0.01)
+    assert part.origins[0] == whole.origins[0]
+    # 500 rows of the component, a third of them: a deviation of 4 %
+    assert part.gains[0] == pytest.approx(whole.gains[0], rel=0.2)
+    assert part.needed(0.0) == 0.0
+    assert part.by_chance == pytest.approx(3 * whole.by_chance, rel=0.01)
+    done = search_moves(FAMILY, rows, spoilt, 10, np.random.default_rng(0))
+    assert nearest(done.state.means, means).max() < 0.5
+    assert done.log_likelihood == pytest.approx(
+        run_em(FAMILY, rows, mixture_at(means), SEARCH).level * rows.total, abs=2.0
+    )
+
+
+def test_gains_that_chance_explains_are_not_sure(few_rows):
+    rows, means = few_rows
+    ranking = rank_moves(FAMILY, rows, settled(rows, means), np.random.default_rng(0))
+    merges = replace(ranking.merges, losses=ranking.merges.losses - ranking.merges.losses[0])
+    assert len(replace(ranking, merges=merges).sure()) == 0
+    assert len(replace(ranking, merges=merges, chance=1.0).sure()) > 0
+
+
+def test_samples_of_many_components_have_enough_rows_for_each():
+    held = 2**25
+    assert most_rows(400, held) == held // 400
+    assert most_rows(1_000, held) == 100_000
