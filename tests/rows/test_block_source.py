@@ -87,7 +87,7 @@ def used():
         (lambda: [(X, Y[:3])], "wrong_length", {"what": "y", "n_rows": 3, "expected": 8}),
         (lambda: [(X,)], "block_tuple", {"number": 0, "length": 1}),
         (lambda: [{"z": X}], "block_without_points", {"number": 0, "columns": ["z"]}),
-        (lambda: [X, X * np.nan], "not_finite", {"name": "feature 0", "first": 8}),
+        (lambda: [X, X * np.nan], "not_finite", {"name": "feature 'x0'", "first": 8}),
         (lambda: [(X, Y, -Y)], "negative_weight", {"weight": -1.0, "first": 1}),
         (lambda: X, "one_block", {"kind": "ndarray"}),
         (lambda: frame(slice(8)), "one_block", {"kind": "DataFrame"}),

@@ -219,8 +219,8 @@ def test_columns_that_were_asked_for_are_remembered(folder, tmp_path):
     asked = {
         (folder / "one.pq", "label", None): {"target": "label"},
         (folder / "rows.csv", "label", ("a",)): {"target": "label"},
-        (folder / "rows.npy", -1, (2, 0)): {"target": "4", "features": "2,0"},
-        (tmp_path / "plain.csv", 2, (1,)): {"target": "2", "features": "1"},
+        (folder / "rows.npy", -1, (2, 0)): {"target": "x4", "features": "x2,x0"},
+        (tmp_path / "plain.csv", 2, (1,)): {"target": "x2", "features": "x1"},
     }
     for (path, y, columns), expected in asked.items():
         with open_file(path, y=y, columns=columns) as source:

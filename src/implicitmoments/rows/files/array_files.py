@@ -24,7 +24,8 @@ from implicitmoments.rows.files.expansion import (
     ExpansionError,
     check_expansion,
 )
-from implicitmoments.rows.files.file_source import Numbers, RawArray, as_unreadable, require
+from implicitmoments.rows.files.file_source import Numbers, as_unreadable, require
+from implicitmoments.rows.files.raw_rows import RawArray
 from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 HEADER_BYTES = 2**14  # NumPy refuses headers of more than 10,000
@@ -89,9 +90,11 @@ class ZarrArray:
             block[low - rows.start : high - rows.start] = self._held[low - first : high - first]
         return block
 
-    def close(self) -> None:
-        """Release the rows that are held; Zarr holds no file open."""
+    def release(self) -> None:
+        """Let go of the rows that are held."""
         self._held, self._first = np.empty(0), -1
+
+    close = release  # Zarr holds no file open
 
     def _decode(self, rows: slice) -> Numbers:
         with self._limited(), as_unreadable(self._path, "Zarr"):

@@ -10,13 +10,8 @@ import numpy as np
 
 from implicitmoments.arrays import as_real_array, to_numpy
 from implicitmoments.rows.files.errors import refusal
-from implicitmoments.rows.files.file_source import (
-    ARGUMENTS,
-    FileSource,
-    Numbers,
-    float_type,
-    spool_rows,
-)
+from implicitmoments.rows.files.file_source import ARGUMENTS, FileSource, Numbers, float_type
+from implicitmoments.rows.files.raw_rows import spool_rows
 
 
 class BlockSource(FileSource):
@@ -55,7 +50,8 @@ class BlockSource(FileSource):
             raise refusal("no_blocks", n_blocks=0)
         alike = _checked(first, made, rounds=dtype is not None)
         wanted = float_type(first.columns["x"].dtype, dtype)
-        super().__init__(**spool_rows("blocks", alike, wanted, first.names))
+        reader, _ = spool_rows("blocks", alike, wanted, first.names)
+        super().__init__("blocks", reader, first.names, is_checked=True)
 
 
 class _Block(NamedTuple):

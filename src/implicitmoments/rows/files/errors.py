@@ -45,14 +45,17 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
         "no_such_column_number": "`{what}` asks for column {wanted}, and {file} has "
         "{n_columns:count column}; expected a smaller number",
         "column_without_name": "column {column} of {file} has no name: row labels are often "
-        "written so; write the file without them, or name the features by `columns=...`",
+        "written so; write the file without them",
         "no_features": "no column of {file} is a feature, expected at least one of {names}",
         "column_in_two_roles": "column {column!r} of {file} is asked for as a feature and as "
         "`{what}`; leave it out of `columns`",
         "column_twice": "column {column!r} exists or is asked for more than once in {file}, "
         "expected columns of different names",
-        "columns_differ": "{file} has columns {columns} and {other_file} has {other_columns}, "
-        "expected the same; name them by `columns=...`",
+        "columns_differ": "{file} and {other_file} have different columns, expected the same in "
+        "every file: {columns} and {other_columns}, which differ in {column!r}; name those of all "
+        "files by `columns=...`",
+        "names_differ": "{file} has {found} and {other_file} has {expected}, expected the same in "
+        "every file",
         "wrong_length": "`{what}` has {n_rows:count row} and {file} has {expected}; expected one "
         "value per row",
         # numbers
@@ -60,6 +63,8 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
         "{first}; drop or fill those rows, or leave them out by `drop_missing=True`",
         "negative_weight": "{file}: `sample_weight` is {weight:g} in {unit} {first}, expected at "
         "least 0",
+        "kept_and_dropped": "`drop_missing=True` and `keep_missing=True` were both given; choose "
+        "one",
         "all_rows_incomplete": "every row of {file} lacks a number, expected at least one "
         "complete row; leave out the column that is empty: `columns=...`",
         "no_rows": "{file} has no rows, expected at least one",
@@ -70,6 +75,11 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
         "unreadable": "{file} cannot be read as {kind} ({reason}); it may be empty, cut off or "
         "damaged: write it again",
         # text
+        "not_one_character": "`{name}` must be one character that is no letter and no digit, got "
+        "{given!r}",
+        "separators_equal": "`sep` and `decimal` are both {given!r}, expected different "
+        "characters",
+        "not_a_text_file": "`{name}` is for CSV files, and {file} is none; leave it out",
         "not_utf8": "{file} cannot be read as CSV: it is not text in UTF-8; save it in UTF-8, as "
         "iconv -t utf-8 does",
         "too_many_columns": "{file} has {n_columns} columns, expected at most {most} in a text "
@@ -110,10 +120,11 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
     InputTypeError: {
         "not_a_path": "`path` must be a path or a list of paths, got {given}; as_source takes "
         "arrays, and BlockSource blocks of rows",
+        "markers_not_a_list": "`na_values` must be a list of strings, got {given!r}",
         "columns_not_a_list": "`columns` must be a list of columns, got {given!r}",
         "not_a_column": "`{what}` must be a column of {file} by name or number, got {given}",
         "column_not_numeric": "column {column!r} of {file} holds {found}, expected numbers; "
-        "encode it as numbers or choose others: `columns={numeric!r}`",
+        "encode it as numbers",
         "pickled_objects": "{file} holds pickled Python objects, which are not loaded; save an "
         "array of numbers",
         "not_numeric": "{file} holds entries of type {dtype}, expected real numbers",

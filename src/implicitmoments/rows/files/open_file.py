@@ -1,52 +1,36 @@
-"""Open a file of rows, in the format given by its suffix."""
+"""Open files of rows, each in the format given by its suffix."""
 
 from __future__ import annotations
 
-import difflib
-import operator
 import os
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from implicitmoments.arrays import Array, as_real_array, to_numpy
-from implicitmoments.rows.files.array_files import ZarrArray, open_npy, zarr_description
+from implicitmoments.arrays import Array
+from implicitmoments.rows.files.columns import ColumnNames, find_column
+from implicitmoments.rows.files.csv_files import CsvFile, TextFormat
 from implicitmoments.rows.files.errors import brief, refusal
-from implicitmoments.rows.files.file_source import (
-    ARGUMENTS,
-    FileSource,
-    SlicedRows,
-    float_type,
-    spool_rows,
+from implicitmoments.rows.files.file_parts import (
+    FilePart,
+    FilePath,
+    Reading,
+    Spool,
+    existing,
+    is_array,
+    is_text,
+    open_part,
 )
-from implicitmoments.rows.files.tables import (
-    CSV,
-    TABLES,
-    ColumnNames,
-    CsvFile,
-    TableFile,
-    TableRows,
-    is_number,
-)
-from implicitmoments.rows.fold import blocks
+from implicitmoments.rows.files.file_source import FileSource
+from implicitmoments.rows.files.joined_rows import JoinedRows
+from implicitmoments.rows.files.tables import TABLES
 
-FilePath: TypeAlias = str | os.PathLike[str]
-
-KINDS = (".npy", *TABLES, *CSV, ".zarr")
-COPIED_ROWS = 65_536  # at a time, where incomplete rows are left out: limits memory
-INDEX = re.compile(r"__index_level_\d+__")  # where pandas keeps the labels of rows
 ROLES = {"y": "target", "counts": "weight"}  # as a fitted estimator remembers columns
-MOST_COMPARED = 1_000  # names that a mistyped one is compared with
-MOST_LISTED = 12  # names in a suggestion
 
 
-def open_file(
+def open_file(  # noqa: PLR0913 (keyword-only, each documented)
     path: FilePath | Sequence[FilePath],
     *,
     columns: Sequence[str | int] | None = None,
@@ -54,21 +38,25 @@ def open_file(
     sample_weight: str | int | FilePath | Array | None = None,
     dtype: Any = None,
     drop_missing: bool = False,
+    keep_missing: bool = False,
+    sep: str | None = None,
+    decimal: str | None = None,
+    na_values: Sequence[str] = (),
 ) -> FileSource:
-    """Open the rows of a file, to be read in blocks.
+    """Open the rows of a file, or of several one after the other, to be read in blocks.
 
     Parameters
     ----------
     path : path or list of paths
-        Of a .npy, .parquet, .arrow, .feather, .csv, .csv.gz, .tsv or .zarr file; a folder or a
-        list of Parquet or Arrow files gives their rows one after the other, in the order of
-        the names or of the list.
+        Of a .npy, .parquet, .arrow, .feather, .csv, .csv.gz, .tsv or .zarr file. The rows of a
+        list come in its order, and those of a folder of Parquet or Arrow files in the order of
+        their names. Files must have the same columns, by name, in any order.
     columns : list of str or int, optional
         The features, by name or number; by default every column that is neither labels nor
-        weights.
+        weights. Columns without names are called ``"x0"``, ``"x1"``, ….
     y : str or int, optional
-        The column of the labels. With .npy and .zarr also an array ``(n_samples,)``, or the
-        path of one in a second file.
+        The column of the labels. With one .npy or .zarr file also an array ``(n_samples,)``, or
+        the path of one in a second file.
     sample_weight : str or int, optional
         The column that says how often each row counts, likewise.
     dtype : data type, optional
@@ -76,6 +64,17 @@ def open_file(
     drop_missing : bool
         Leave out rows that lack a number, or hold one that is infinite: the others are written
         to a temporary file. By default such rows are refused.
+    keep_missing : bool
+        Keep such rows, with NaN where a number is missing. Estimators refuse them.
+    sep : str, optional
+        The character between the columns of a CSV file. By default the one of comma, semicolon,
+        tab and bar that cuts most of the first lines into the same number of cells.
+    decimal : str, optional
+        The decimal separator of a CSV file. By default a point, or a comma if more cells of the
+        first megabyte have that, where columns are not separated by commas.
+    na_values : sequence of str
+        Cells of a CSV file that stand for missing numbers, beside those that pandas takes for
+        missing by default, such as an empty cell, ``NA``, ``N/A``, ``NaN`` and ``null``.
 
     Returns
     -------
@@ -93,45 +92,54 @@ def open_file(
     4 2
     >>> folder.cleanup()
     """
-    wanted = {"x": columns, "y": y, "counts": sample_weight}
     if not isinstance(path, str | os.PathLike | list | tuple):
         raise refusal("not_a_path", given=type(path).__name__)
-    if isinstance(path, list | tuple):
-        parts = [_existing(one) for one in path]
-        source = _open_tables(parts, f"{len(parts)} files", wanted, dtype)
-    else:
-        place = _existing(path)
-        if place.name.lower().endswith(CSV) and not place.is_dir():
-            return _open_csv(place, wanted, dtype, drop_missing)
-        source = _open_one(place, wanted, dtype)
-    if not drop_missing:
-        return source
-    with source:
-        kind = source.read_unchecked(range(1))["x"].dtype
-        pieces = map(source.read_unchecked, blocks(range(source.n_rows), COPIED_ROWS))
-        kept = spool_rows(source.file, pieces, kind, source.feature_names, drop_missing=True)
-        return FileSource(**kept, columns=source.columns)
+    if drop_missing and keep_missing:
+        raise refusal("kept_and_dropped")
+    if isinstance(na_values, str) or not all(isinstance(one, str) for one in na_values):
+        raise refusal("markers_not_a_list", given=na_values)
+    text = TextFormat(sep, decimal, tuple(na_values))
+    how = Reading(text, dtype, drop_missing, keep_missing)
+    listed = path if isinstance(path, list | tuple) else [path]
+    if not listed:
+        raise refusal("no_tables", file="an empty list", kinds=", ".join(TABLES))
+    files = list(chain.from_iterable(_files_of(existing(one)) for one in listed))
+    _check_text_options(text, files)
+    name = str(path) if isinstance(path, str | os.PathLike) else f"{len(files)} files"
+    wanted = {"x": columns, "y": y, "counts": sample_weight}
+    return _open_all(files, name, wanted, how)
 
 
 def read_columns(
-    path: FilePath, wanted: Sequence[str | int], what: str = "columns"
+    paths: Sequence[FilePath],
+    wanted: Sequence[str | int],
+    what: str = "columns",
+    text: TextFormat | None = None,
 ) -> tuple[list[str], Iterator[Any]]:
-    """Begin to read columns of a table as they are, those of CSV files as text.
+    """Begin to read columns of tables as they are, those of CSV files as text.
 
-    The file is open from then on, and may be deleted.
+    The files are open from then on, and may be deleted.
 
     Parameters
     ----------
-    path : path
-        Of a CSV, Parquet or Arrow file.
+    paths : sequence of paths
+        Of CSV, Parquet or Arrow files.
     wanted : sequence of str or int
         Names of columns, or their numbers.
     what : str, default "columns"
         The argument that asks for them, for messages.
+    text : TextFormat, optional
+        How CSV files are written.
     """
-    place = _existing(path)
-    if place.name.lower().endswith(CSV):
-        file = CsvFile(place)
+    found = [_read_columns(existing(one), wanted, what, text) for one in paths]
+    return found[0][0], chain.from_iterable(batches for _, batches in found)
+
+
+def _read_columns(
+    place: Path, wanted: Sequence[str | int], what: str, text: TextFormat | None
+) -> tuple[list[str], Iterator[Any]]:
+    if is_text(place):
+        file = CsvFile(place, text)
         names = [find_column(str(place), file.names, name, what) for name in wanted]
         return names, file.texts(names)
     if place.suffix.lower() not in TABLES or not place.is_file():
@@ -142,185 +150,85 @@ def read_columns(
     return names, (batch for i in segments for batch in table.batches(i, names))
 
 
-def _existing(path: FilePath) -> Path:
-    if not os.fspath(path):  # pathlib takes it for the current folder
-        raise refusal("empty_path")
-    place = Path(path)
-    if not place.exists():
-        raise refusal("no_such_file", file=str(place), folder=str(Path.cwd()))
-    return place
+def _files_of(place: Path) -> list[Path]:
+    """Return a file, or the tables of a folder in the order of their names."""
+    if not place.is_dir() or is_array(place):
+        return [place]
+    found = (part for part in place.iterdir() if part.name[0] not in "._")
+    parts = sorted(part for part in found if part.suffix.lower() in TABLES)
+    if not parts:
+        raise refusal("no_tables", file=str(place), kinds=", ".join(TABLES))
+    return parts
 
 
-def _open_one(place: Path, wanted: Mapping[str, Any], dtype: Any) -> FileSource:
-    suffix = place.suffix.lower()
-    if suffix in (".npy", ".zarr") or zarr_description(place) is not None:
-        return _open_array(place, wanted, dtype)
-    parts = [place]
-    if place.is_dir():
-        found = (part for part in place.iterdir() if part.name[0] not in "._")
-        parts = sorted(part for part in found if part.suffix.lower() in TABLES)
-    return _open_tables(parts, str(place), wanted, dtype)
+def _check_text_options(text: TextFormat, files: Sequence[Path]) -> None:
+    """Raise for options of text files where no file is one."""
+    if any(map(is_text, files)):
+        return
+    for name in ("sep", "decimal", "na_values"):
+        if getattr(text, name):
+            raise refusal("not_a_text_file", name=name, file=str(files[0]))
 
 
-def _open_csv(path: Path, wanted: Mapping[str, Any], dtype: Any, drop_missing: bool) -> FileSource:
-    """Parse a file into a temporary file of numbers, and read from that."""
-    text, kind = CsvFile(path), float_type(np.dtype(np.float64), dtype)
-    chosen = _choose_columns(str(path), text.names, wanted, text.not_numbers)
-    names = chosen["x"] if text.has_names else None
-    how: dict[str, Any] = {"first_line": 1 + text.has_names, "drop_missing": drop_missing}
-    parsed = spool_rows(str(path), text.blocks(chosen, kind), kind, names, **how)
-    by_number = names is None and wanted["x"] is not None
-    return FileSource(**parsed, columns=_remembered(chosen, by_number))
-
-
-def _open_tables(
-    paths: Sequence[Path], file: str, wanted: Mapping[str, Any], dtype: Any
+def _open_all(
+    files: Sequence[Path], name: FilePath, wanted: Mapping[str, Any], how: Reading
 ) -> FileSource:
-    if not paths:
-        raise refusal("no_tables", file=file, kinds=", ".join(TABLES))
-    tables: list[TableFile] = []
+    """Open files and join their rows; columns are those of the first file."""
+    parts, found = list[FilePart](), list[tuple[Any, int, bool]]()
     with ExitStack() as stack:
-        for path in paths:
-            if path.suffix.lower() not in TABLES:
-                kinds = ", ".join(KINDS if len(paths) == 1 else TABLES)
-                raise refusal("unknown_kind", file=str(path), suffix=path.suffix, kinds=kinds)
-            tables.append(TABLES[path.suffix.lower()](path))
-            stack.callback(tables[-1].close)
-        every = [_choose_of_table(table, wanted) for table in tables]
-        chosen, types = every[0], set()
-        for table, other in zip(tables, every, strict=True):
-            if other != chosen:
-                found, expected = ([brief(n) for n in chain(*c.values())] for c in (other, chosen))
-                about = {"other_file": str(paths[0]), "other_columns": expected}
-                raise refusal("columns_differ", file=str(table.path), columns=found, **about)
-            kinds_of = dict(zip(table.names, table.types, strict=True))
-            types |= {kinds_of[name].to_pandas_dtype() for name in chosen["x"]}
-        # float32 if every feature is, and float64 otherwise
-        single = np.dtype(types.pop() if len(types) == 1 else np.float64)
-        reader = TableRows(tables, chosen, float_type(single, dtype))
+        spool = Spool(stack)
+        for file in files:
+            parts.append(open_part(file, wanted, how, spool, stack, alone=len(files) == 1))
+            _check_agreement(parts[0], parts[-1], wanted)
+            found.append(parts[-1].read(parts[0].chosen))
+            stack.callback(found[-1][0].close)
+        readers = [reader for reader, _, _ in found]
+        n_dropped = sum(n for _, n, _ in found)
+        reader = readers[0]
+        if len(readers) > 1:
+            reader = JoinedRows([part.columns.file for part in parts], readers)
         if not reader.n_rows:
-            raise refusal("no_rows", file=file)
-        columns = _remembered(chosen, by_number=False)
-        source = FileSource(file, reader, chosen["x"], columns=columns, watched=paths)
+            raise refusal("all_rows_incomplete" if n_dropped else "no_rows", file=str(name))
+        chosen, named = parts[0].chosen, parts[0].columns.has_names
+        source = FileSource(
+            str(name),
+            reader,
+            chosen["x"] if named else None,
+            columns=_remembered(chosen, by_number=not named and wanted["x"] is not None),
+            watched=[path for part in parts for path in part.watched],
+            is_checked=all(checked for _, _, checked in found),
+            n_dropped=n_dropped,
+            keep_missing=how.keep_missing,
+        )
         stack.pop_all()
     return source
 
 
-def _choose_of_table(table: TableFile, wanted: Mapping[str, Any]) -> ColumnNames:
-    others = {
-        name: {"found": f"entries of type {brief(kind)}"}
-        for name, kind in zip(table.names, table.types, strict=True)
-        if not is_number(kind)
-    }
-    return _choose_columns(str(table.path), table.names, wanted, others)
-
-
-def _open_array(path: Path, wanted: Mapping[str, Any], dtype: Any) -> FileSource:
-    """Open an array; labels and weights are columns by number, arrays, or in other files."""
-    others = {role: wanted[role] for role in ARGUMENTS}
-    apart = {r: g for r, g in others.items() if isinstance(g, str | os.PathLike | Iterable)}
-    files = [path, *(Path(a) for a in apart.values() if isinstance(a, str | os.PathLike))]
-    with ExitStack() as stack:
-        points = _array(path, 2, stack)
-        numbers = [str(j) for j in range(points.shape[1])]
-        chosen = _choose_columns(str(path), numbers, {**wanted, **dict.fromkeys(apart)})
-        columns: dict[str, Any] = {r: int(names[0]) for r, names in chosen.items() if r != "x"}
-        for role, given in apart.items():
-            what = ARGUMENTS[role]
-            if isinstance(given, str | os.PathLike):
-                columns[role] = _array(_existing(given), 1, stack)
-            else:
-                columns[role] = to_numpy(as_real_array(given, what, 1))
-            if columns[role].shape[0] != points.shape[0]:
-                lengths = {"n_rows": columns[role].shape[0], "expected": points.shape[0]}
-                raise refusal("wrong_length", what=what, file=str(path), **lengths)
-        reader = SlicedRows(points, [int(j) for j in chosen["x"]], columns, dtype)
-        about = _remembered(chosen, by_number=wanted["x"] is not None)
-        watched = [zarr_description(file) or file for file in files]
-        source = FileSource(str(path), reader, columns=about, watched=watched)
-        stack.pop_all()
-    return source
-
-
-def _array(path: Path, ndim: int, stack: ExitStack) -> Any:
-    if zarr_description(path) is None and path.suffix.lower() != ".npy":
-        raise refusal("not_an_array", file=str(path))
-    array = open_npy(path, ndim) if zarr_description(path) is None else ZarrArray(path, ndim)
-    stack.callback(array.close)
-    return array
+def _check_agreement(first: FilePart, other: FilePart, wanted: Mapping[str, Any]) -> None:
+    """Raise for a file whose columns are not those of the first, by name."""
+    files = {"file": other.columns.file, "other_file": first.columns.file}
+    named = [part.columns.has_names for part in (other, first)]
+    if named[0] != named[1]:
+        words = {True: "names of columns", False: "none"}
+        raise refusal("names_differ", **files, found=words[named[0]], expected=words[named[1]])
+    found, expected = (list(chain(*part.chosen.values())) for part in (other, first))
+    alone = {*found} ^ {*expected}
+    by_number = wanted["x"] is not None and found != expected
+    if not alone and not by_number:
+        return
+    name = next((n for n in (*expected, *found) if n in alone), None)
+    if name is None:  # the same columns, whose numbers differ
+        name = next(b for a, b in zip(expected, found, strict=True) if a != b)
+    raise refusal(
+        "columns_differ",
+        **files,
+        column=brief(name),
+        columns=[brief(n) for n in found],
+        other_columns=[brief(n) for n in expected],
+    )
 
 
 def _remembered(chosen: ColumnNames, by_number: bool) -> dict[str, str]:
-    """Return the columns by role; features where they were chosen by number."""
+    """Return the columns by role; features where they have no names and were chosen."""
     roles = {ROLES[column]: names[0] for column, names in chosen.items() if column != "x"}
     return {**roles, "features": ",".join(chosen["x"])} if by_number else roles
-
-
-def _choose_columns(
-    file: str,
-    names: Sequence[str],
-    wanted: Mapping[str, Any],
-    not_numbers: Mapping[str, Mapping[str, Any]] | None = None,
-) -> ColumnNames:
-    """Find the columns that were asked for among the names of all columns.
-
-    Columns without names are named by numbers. ``not_numbers`` has values for an error about each
-    column that does not hold numbers: ``"found"`` says what, ``"cell"`` and ``"line"`` belong to
-    the first text.
-    """
-    others = {
-        column: find_column(file, names, wanted[column], what)
-        for column, what in ARGUMENTS.items()
-        if wanted[column] is not None
-    }
-    listed = wanted["x"]
-    if listed is None:
-        features = [n for n in names if n not in others.values() and not INDEX.fullmatch(n)]
-        if "" in features:
-            raise refusal("column_without_name", file=file, column=list(names).index(""))
-    elif isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
-        raise refusal("columns_not_a_list", file=file, given=listed)
-    else:
-        features = [find_column(file, names, one, "columns") for one in listed]
-    if not features:
-        raise refusal("no_features", file=file, names=[brief(name) for name in names])
-    for column, name in others.items():
-        if name in features:
-            about = {"column": brief(name), "what": ARGUMENTS[column]}
-            raise refusal("column_in_two_roles", file=file, **about)
-    asked, there = Counter([*features, *others.values()]), Counter(names)
-    for name in asked:
-        if asked[name] > 1 or there[name] > 1:
-            raise refusal("column_twice", file=file, column=brief(name))
-        if not_numbers and name in not_numbers:
-            good = [brief(n) for n in names if n not in not_numbers and n not in others.values()]
-            found = {"column": brief(name), "numeric": good[:MOST_LISTED], **not_numbers[name]}
-            raise refusal("column_not_numeric", file=file, **found)
-    return {"x": tuple(features), **{column: (name,) for column, name in others.items()}}
-
-
-def find_column(file: str, names: Sequence[str], wanted: Any, what: str) -> str:
-    """Return the name of a column that the argument ``what`` gives by name or number."""
-    if isinstance(wanted, str):
-        if wanted in names:
-            return wanted
-        by_letters = {name.lower(): name for name in names[:MOST_COMPARED]}
-        found = difflib.get_close_matches(wanted.lower(), by_letters, 1)
-        raise refusal(
-            "no_such_column",
-            "; did you mean {near}?" if found else "",
-            file=file,
-            what=what,
-            wanted=wanted,
-            names=[brief(name) for name in names],
-            near=[brief(by_letters[name]) for name in found],
-        )
-    try:
-        return names[operator.index(wanted)]
-    except TypeError as reason:
-        raise refusal("not_a_column", file=file, what=what, given=brief(repr(wanted))) from reason
-    except IndexError as reason:
-        n = len(names)
-        raise refusal(
-            "no_such_column_number", file=file, what=what, wanted=wanted, n_columns=n
-        ) from reason
