@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 PLACE = re.compile(r"x?(0|[1-9][0-9]*)")
 
@@ -23,13 +25,40 @@ def unnamed_column(j: int) -> str:
     return f"x{j}"
 
 
+def feature_places(columns: Mapping[str, Any], n_features: int) -> list[str]:
+    """Return the names of the features of a file without names, given its columns by role.
+
+    Examples
+    --------
+    >>> feature_places({"target": "x1"}, 2), feature_places({"features": "x2,x0"}, 2)
+    (['x0', 'x2'], ['x2', 'x0'])
+    """
+    if "features" in columns:
+        return str(columns["features"]).split(",")
+    taken = [columns.get(role) for role in ("target", "weight")]
+    free = [name for name in unnamed_columns(n_features + len(taken)) if name not in taken]
+    return free[:n_features]
+
+
+def column_place(word: str) -> int | None:
+    """Return the place of an unnamed column that is given by name or number; else None.
+
+    Examples
+    --------
+    >>> column_place("2"), column_place("x2"), column_place("height")
+    (2, 2, None)
+    """
+    found = PLACE.fullmatch(word)
+    return None if found is None else int(found[1])
+
+
 def as_unnamed(word: str) -> str | None:
-    """Return the name of an unnamed column that was typed as a name or a number; else None.
+    """Return the name of an unnamed column that is given by name or number; else None.
 
     Examples
     --------
     >>> as_unnamed("2"), as_unnamed("x2"), as_unnamed("height")
     ('x2', 'x2', None)
     """
-    found = PLACE.fullmatch(word)
-    return None if found is None else unnamed_column(int(found[1]))
+    place = column_place(word)
+    return None if place is None else unnamed_column(place)

@@ -37,6 +37,8 @@ ERRORS: dict[str, str] = {
     "model_column_missing": "the model was fitted to column {wanted!r}, which {file} does not "
     "have; it has {names}; choose others by {option}",
     # command line: input
+    "no_match": "no file matches {pattern}; the current folder is {folder}",
+    "file_twice": "{file} was given twice; give each file once",
     "not_rows": "{file} {advice}",
     "rows_missing": "the file ends before its last row; it changed while it was read",
     "standard_input_closed": "standard input is closed; pipe rows into it",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats
+from implicitmoments.column_names import unnamed_columns
 from implicitmoments.description import FileUnits
 from implicitmoments.notes import CodedError
 
@@ -65,7 +66,7 @@ class RowSample(NamedTuple):
     @property
     def column_names(self) -> list[str]:
         """Names of the columns, or x0, x1, … where they have none."""
-        names = [f"x{j}" for j in range(self.x.shape[1])] if self.names is None else self.names
+        names = unnamed_columns(self.x.shape[1]) if self.names is None else self.names
         return [str(name) for name in names]
 
 

@@ -262,6 +262,7 @@ NOTES: dict[str, str] = {
     "standard error of {error:.2g}",
     "columns_by_position": "--columns has other names than the model and is matched by position: "
     "{pairs}",
+    "rows_unanswered": "{n:,} of {rows:count row} had missing cells, and their answers are empty",
     "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
     "no_browser": "there is no browser; open {path} in one yourself",
     "scale_columns": "--scale divides columns by their standard deviations",

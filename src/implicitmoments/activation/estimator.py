@@ -27,6 +27,7 @@ from implicitmoments.activation.network import Network
 from implicitmoments.activation.refine import Refined, refine
 from implicitmoments.activation.summary import ActivationSumSummary
 from implicitmoments.arrays import Array, move_like
+from implicitmoments.description import column_names
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
@@ -315,10 +316,9 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
         whitening = Whitening.of(rows, reduce=True)
-        notes = Notes(whitening.column_notes(getattr(self, "feature_names_in_", None)))
+        notes = Notes(whitening.column_notes(column_names(self)))
         standard = looks_standard(whitening, rows.total)
-        names = getattr(self, "feature_names_in_", None)
-        deviations = find_deviations(rows, whitening, names)
+        deviations = find_deviations(rows, whitening, column_names(self))
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))

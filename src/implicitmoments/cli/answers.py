@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from implicitmoments.cli.console import (
     print_warnings,
 )
 from implicitmoments.cli.description import load_described, parameter_columns, print_document
+from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.cli.input_rows import (
     CarriedColumns,
     load_model,
@@ -33,14 +34,12 @@ from implicitmoments.cli.output import (
     write_table,
 )
 from implicitmoments.cli.report_words import report_reader
+from implicitmoments.cli.row_answers import Answer, RowAnswers, with_nan
 from implicitmoments.evaluation import DensityScores
-from implicitmoments.notes import InputError
+from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import Block
 
-READ_ROWS = 16_384  # per block, as many as are fast: results are written while the file is read
 DRAWN_ROWS = 65_536  # per block: memory does not grow with the number of rows
-
-Answer = Callable[[Block], Piece]
 
 # the column that answers a question
 NAMED = {
@@ -63,7 +62,7 @@ INSTEAD = {
 
 def predict_file(
     model: Path,
-    file: str,
+    files: InputFiles,
     columns: Columns,
     output: Path | None,
     *,
@@ -73,19 +72,19 @@ def predict_file(
     quiet: bool,
 ) -> None:
     """Write the component of each row, or the mean of its label, or probabilities."""
-    _check_table(output, file, model)
+    _check_table(output, *files.paths, model)
     if columns.carried and output is not None and output.suffix.lower() == ".npy":
         raise bad_input("numbers_only", path=output)
     fitted, _ = load_model(model)
     question = "predictions" if "predictions" in fitted.answers else "labels"
     answer = _answer(fitted, "probabilities" if proba else question, *["components"] * component)
     how = {"labelled": proba or component, "as_json": as_json, "quiet": quiet}
-    _write_answers(fitted, file, columns, answer, output, **how)
+    _write_answers(fitted, files, columns, answer, output, **how)
 
 
 def score_file(
     model: Path,
-    file: str,
+    files: InputFiles,
     columns: Columns,
     output: Path | None,
     *,
@@ -98,15 +97,15 @@ def score_file(
         raise bad_input("output_without_rows")
     if columns.drop_missing and rows:
         raise bad_input("rows_not_dropped")
-    _check_table(output, file, model)
+    _check_table(output, *files.paths, model)
     fitted, own = load_model(model)
     if rows:
         answer = _answer(fitted, "densities", minus=own.log_volume(fitted))
-        _write_answers(fitted, file, columns, answer, output, as_json=as_json, quiet=quiet)
+        _write_answers(fitted, files, columns, answer, output, as_json=as_json, quiet=quiet)
         return
     if not hasattr(fitted, "score"):
         raise _no_answer(fitted, "score")
-    with open_for_model(fitted, file, columns, quiet=quiet) as (source, _):
+    with open_for_model(fitted, files, columns, quiet=quiet) as (source, _):
         counts, notes = {"rows": source.n_rows}, []
         if isinstance(fitted, DensityScores):
             sums = fitted._log_likelihood(source)
@@ -148,10 +147,16 @@ def write_parameters(model: Path, output: Path | None, *, as_json: bool) -> None
 
 
 def report_file(
-    model: Path, file: str, columns: Columns, output: Path, *, title: str | None, quiet: bool
+    model: Path,
+    files: InputFiles,
+    columns: Columns,
+    output: Path,
+    *,
+    title: str | None,
+    quiet: bool,
 ) -> Path:
     """Write a report on a model and its rows, and return its path."""
-    check_output(output, file, model, kinds=PAGE_KINDS)
+    check_output(output, *files.paths, model, kinds=PAGE_KINDS)
     try:
         from implicitmoments.plot.canvas import sample_rows  # noqa: PLC0415 (draws: an extra)
         from implicitmoments.plot.data_comparison import MOST_COMPARED  # noqa: PLC0415
@@ -165,16 +170,15 @@ def report_file(
     fitted, own = load_model(model)
     with (
         name_full_device(str(output)),
-        open_for_model(fitted, file, columns, quiet=quiet) as (source, _),
+        open_for_model(fitted, files, columns, quiet=quiet) as (source, _),
     ):
-        name = "standard input" if file == "-" else Path(file).name
         return save_page(
             fitted,
             sample_rows(fitted, source, None, MOST_COMPARED),
-            report_reader(model, file, own),
+            report_reader(model, files, own),
             path=output,
             title=title,
-            subtitle=f"Rows of {name}, model {model.name}",
+            subtitle=f"Rows of {files.name}, model {model.name}",
         )
 
 
@@ -215,7 +219,7 @@ def _no_answer(model: Any, question: str) -> InputError:
 
 def _write_answers(
     model: Any,
-    file: str,
+    files: InputFiles,
     columns: Columns,
     answer: Answer,
     output: Path | None,
@@ -224,13 +228,31 @@ def _write_answers(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Predict for a file block by block, and write the results incrementally."""
-    opened = open_for_model(model, file, columns, labelled=labelled, quiet=quiet)
-    with opened as (source, carried):
-        n = source.n_rows
-        blocks = (np.arange(i, min(i + READ_ROWS, n)) for i in range(0, n, READ_ROWS))
-        pieces = (_beside(carried, answer(source.pick(numbers))) for numbers in blocks)
-        write_table(output, pieces, n, what="predicting", as_json=as_json, quiet=quiet)
+    """Predict for files block by block, and write the results incrementally.
+
+    A row that lacks a number has an empty answer.
+    """
+    how = {"labelled": labelled, "keep_missing": True, "quiet": quiet}
+    with open_for_model(model, files, columns, **how) as (source, carried):
+        answers = RowAnswers(source, answer)
+        pieces: Iterable[Piece] = answers.pieces()
+        if output is not None and output.suffix.lower() == ".npy" and answers.has_gaps():
+            pieces = map(with_nan, pieces)
+        write_table(
+            output,
+            (_beside(carried, piece) for piece in pieces),
+            source.n_rows,
+            what="predicting",
+            as_json=as_json,
+            quiet=quiet,
+            counts=answers.counts,
+        )
+    if n := answers.counts["incomplete"]:
+        note = Note("rows_unanswered", {"n": n, "rows": source.n_rows})
+        if quiet:
+            print_warnings([note])
+        else:
+            print_note(note.code, **note.values)
 
 
 def _beside(carried: CarriedColumns | None, found: Piece) -> Piece:
@@ -248,8 +270,7 @@ def _named(own: ModelColumns, drawn: Any) -> Piece:
     piece = dict(zip(own.labels, x.T, strict=True))
     target = own.given.get("target", "y")
     for part in parts[1:]:
-        whole = np.issubdtype(part.dtype, np.integer)
-        name = "component" if whole else "y" if target.isdecimal() else target
+        name = "component" if np.issubdtype(part.dtype, np.integer) else target
         piece[name if name not in piece else f"{name}_drawn"] = part
     return piece
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,11 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.cli.console import bad_input, print_note
-from implicitmoments.description import FileUnits, fit_columns
+from implicitmoments.column_names import as_unnamed
+from implicitmoments.description import FileUnits, column_names, fit_columns
 
 if TYPE_CHECKING:
     from implicitmoments.rows.files import FileSource
-
-ARRAYS = (".npy", ".zarr")  # have no column names
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,10 @@ def _names(text: str, option: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def is_array(path: str) -> bool:
-    """Say whether the columns of a file have no names."""
-    return path.rstrip("/").lower().endswith(ARRAYS)
-
-
-def is_number(words: str) -> bool:
-    """Say whether a comma-separated list contains only column indices."""
-    return all(word.isdecimal() for word in words.split(","))
+def _places(words: str) -> str | None:
+    """Return columns as places in a file without names; None for a name that is no place."""
+    places = [as_unnamed(word) for word in words.split(",")]
+    return None if None in places else ",".join(str(place) for place in places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +66,11 @@ class ModelColumns:
 
     names: tuple[str, ...] | None  # of the features; None if the file had no names
     n_features: int
-    # the columns of labels (``"target"``) and weights (``"weight"``), and the numbers of the
+    # the columns of labels (``"target"``) and weights (``"weight"``), and the places of the
     # features (``"features"``) if they have no names
     given: Mapping[str, str]
     scale: Floats | None  # (n_features,), what the features were divided by
+    labels: Sequence[str]  # the names of the features, or their places, x0, x1, …
 
     @classmethod
     def of(cls, model: Any) -> ModelColumns:
@@ -95,31 +91,17 @@ class ModelColumns:
         ):
             raise bad_input("model_scale_damaged")
         texts = None if names is None else tuple(map(str, names))
-        return cls(texts, model.n_features_in_, given, scale)
+        return cls(texts, model.n_features_in_, given, scale, column_names(model))
 
-    @property
-    def labels(self) -> list[str]:
-        """The names of the features, or x0, x1, … if they have none."""
-        return list(self.names or (f"x{j}" for j in range(self.n_features)))
-
-    @property
-    def numbers(self) -> list[str]:
-        """The numbers of the features in a file without names."""
-        if "features" in self.given:
-            return self.given["features"].split(",")
-        taken = [self.given.get(name) for name in ("target", "weight")]
-        free = [str(j) for j in range(self.n_features + len(taken)) if str(j) not in taken]
-        return free[: self.n_features]
-
-    def choose(self, model: Any, path: str, columns: Columns, *, labelled: bool) -> Columns:
+    def choose(self, model: Any, columns: Columns, *, unnamed: bool, labelled: bool) -> Columns:
         """Complete the given columns by those of the fit; labels only if they are needed.
 
-        Columns of arrays have no names; without numbers all of them are features.
+        ``unnamed``: the columns of the rows have no names; without places all are features.
         """
         names, given = self.names, self.given
-        if is_array(path):
-            names = None
-            given = {name: words for name, words in given.items() if is_number(words)}
+        if unnamed:
+            names, places = None, {name: _places(words) for name, words in given.items()}
+            given = {name: words for name, words in places.items() if words is not None}
         if names is None and "features" in given:
             names = tuple(given["features"].split(","))
         if columns.features is None and names is not None:
@@ -141,13 +123,13 @@ class ModelColumns:
         there = source.feature_names
         if self.names is None and there is not None:
             return None  # a model without names takes columns in the order they are typed in
-        own = self.numbers if self.names is None else list(self.names)
-        typed = list(columns.features if there is None else there)
+        own, typed = list(self.labels), list(there or ())
+        if there is None:
+            typed = [as_unnamed(word) or word for word in columns.features]
         if sorted(own) == sorted(typed):
             return None if own == typed else [typed.index(name) for name in own]
         if not quiet:
-            called = [f"column {j}" for j in typed] if there is None else typed
-            pairs = [f"{b} for {a}" for a, b in zip(own, called, strict=True) if a != b]
+            pairs = [f"{b} for {a}" for a, b in zip(own, typed, strict=True) if a != b]
             print_note("columns_by_position", pairs=pairs)
         return None
 

@@ -45,6 +45,9 @@ OPTIONS = {
     "y": "--target",
     "sample_weight": "--weight",
     "checkpoint": "--checkpoint",
+    "sep": "--sep",
+    "decimal": "--decimal",
+    "na_values": "--na-values",
 }
 # parameters without an option that sentences mention by their name alone
 SETTINGS = {

@@ -29,16 +29,18 @@ from implicitmoments.cli.description import (
     print_document,
     short_list,
 )
+from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
 from implicitmoments.cli.sweep import compare_fits
+from implicitmoments.column_names import feature_places
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
+from implicitmoments.rows.files.columns import COUNTED, counts_rows
 from implicitmoments.saving import ModelFileError, save
 
 FEW_ROWS = 20  # per component, below which a note is printed: means then have errors of 0.2
 LOOKED_AT = 1_024  # rows in which columns are examined; rarer text is found on reading
-COUNTED = 20  # rows that a column must count: fewer may be a coincidence
 MOST_NAMED = 12  # columns in a suggestion
 
 
@@ -53,15 +55,17 @@ class FitOptions:
     quiet: bool = False
 
 
-def fit_file(models: Sequence[Any], file: str, columns: Columns, options: FitOptions) -> None:
-    """Fit a model to the rows of a file, write it, and print a summary.
+def fit_file(
+    models: Sequence[Any], files: InputFiles, columns: Columns, options: FitOptions
+) -> None:
+    """Fit a model to the rows of files, write it, and print a summary.
 
     Of several models, which differ in the number of components, the one of least BIC is written.
     """
     output, quiet = options.output, options.quiet
-    _check_options(models, file, columns, options)
+    _check_options(models, files, columns, options)
     clock = perf_counter()
-    with show_progress(quiet) as progress, open_table(file, columns) as (source, _):
+    with show_progress(quiet) as progress, open_table(files, columns) as (source, _):
         if not quiet:
             _note_few_rows(models[-1], source)
             _note_columns(source, columns)
@@ -110,15 +114,15 @@ def _called(model: Any, models: Sequence[Any]) -> str:
 
 
 def _check_options(
-    models: Sequence[Any], file: str, columns: Columns, options: FitOptions
+    models: Sequence[Any], files: InputFiles, columns: Columns, options: FitOptions
 ) -> None:
     """Raise before any work for what cannot be written or fitted."""
-    check_output(options.output, file)
+    check_output(options.output, *files.paths)
     for model in models:
         checkpoint = _journal(model, models, options)
         if checkpoint is None:
             continue
-        check_output(checkpoint, file, option="--checkpoint")
+        check_output(checkpoint, *files.paths, option="--checkpoint")
         if checkpoint.resolve() == options.output.resolve():
             raise bad_input("output_is_checkpoint", path=options.output)
     model = models[0]
@@ -159,16 +163,19 @@ def _note_few_rows(model: Any, source: FileSource) -> None:
 
 
 def _note_columns(source: FileSource, columns: Columns) -> None:
-    """Print which columns number the rows or hold what ``predict`` wrote, unless typed."""
-    if columns.features or source.n_features < 2 or source.n_rows < COUNTED:
+    """Print which columns number the rows or hold what ``predict`` wrote, unless typed.
+
+    Rows of several files may be numbered in each file: the first one is examined.
+    """
+    n = source.parts[0][1]
+    if columns.features or source.n_features < 2 or n < COUNTED:
         return
-    names = source.feature_names or tuple(map(str, range(source.n_features)))
-    x = source.pick(np.arange(min(source.n_rows, LOOKED_AT)))["x"]
-    last = source.pick(np.array([source.n_rows - 1]))["x"][0]
+    names = source.feature_names or feature_places(source.columns, source.n_features)
+    x = source.pick(np.arange(min(n, LOOKED_AT)))["x"]
+    last = source.pick(np.array([n - 1]))["x"][0]
     doubtful: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, column, end in zip(names, x.T, last, strict=True):
-        counts = column[0] == np.floor(column[0]) and np.all(np.diff(column) == 1)
-        if counts and end - column[0] == source.n_rows - 1:
+        if counts_rows(column) and end - column[0] == n - 1:
             doubtful[name] = ("column_counts_rows", {"first": column[0], "last": end})
         elif name == "component" and np.all((column >= 0) & (column == np.floor(column))):
             doubtful[name] = ("column_of_answers", {})

@@ -15,11 +15,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.cli.answers import READ_ROWS, plain_method
+from implicitmoments.cli.answers import plain_method
 from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import as_typed, bad_input, print_note, print_tables
 from implicitmoments.cli.description import print_document
+from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.cli.input_rows import ModelRows, load_model, open_for_model
+from implicitmoments.cli.row_answers import blocks_of
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import CHANCE
 from implicitmoments.registry import ESTIMATORS
@@ -127,9 +129,11 @@ class Measured:
         return [self.labels[i] for i in range(self.model._k())]
 
 
-def evaluate_file(model: Path, file: str, columns: Columns, *, as_json: bool, quiet: bool) -> None:
+def evaluate_file(
+    model: Path, files: InputFiles, columns: Columns, *, as_json: bool, quiet: bool
+) -> None:
     """Print how well a model describes rows that it was not fitted to."""
-    measured, counts, _ = _measure([model], file, columns, quiet)
+    measured, counts, _ = _measure([model], files, columns, quiet)
     (one,) = measured
     found = one.document()
     trained = getattr(one.model, "lower_bound_", None)
@@ -151,10 +155,10 @@ def evaluate_file(model: Path, file: str, columns: Columns, *, as_json: bool, qu
 
 
 def compare_files(
-    models: Sequence[Path], file: str, columns: Columns, *, as_json: bool, quiet: bool
+    models: Sequence[Path], files: InputFiles, columns: Columns, *, as_json: bool, quiet: bool
 ) -> None:
     """Print which of two models describes rows better, and by how much."""
-    measured, counts, difference = _measure(models, file, columns, quiet)
+    measured, counts, difference = _measure(models, files, columns, quiet)
     name = measured[0].quantity
     gain = difference.mean if name == DENSITY else -difference.mean
     sure = abs(gain) > CHANCE * difference.error
@@ -186,20 +190,20 @@ def compare_files(
 
 
 def _measure(
-    paths: Sequence[Path], file: str, columns: Columns, quiet: bool
+    paths: Sequence[Path], files: InputFiles, columns: Columns, quiet: bool
 ) -> tuple[list[Measured], dict[str, int], Sums]:
-    """Measure models on the rows of a file, in one pass.
+    """Measure models on the rows of files, in one pass.
 
     Returns the models, counts of rows, and the difference of the first two. Rows that are
     outliers by the rule of a fit are left out of all, unless there are so many that they are none.
     """
-    if file == "-" and len(paths) > 1:
+    if "-" in files.paths and len(paths) > 1:
         raise bad_input("rows_read_twice")
     measured = [Measured(*load_model(path)) for path in paths]
     _check_comparable(measured)
     with ExitStack() as stack:
         sources = [
-            stack.enter_context(open_for_model(each.model, file, columns, quiet=quiet))[0]
+            stack.enter_context(open_for_model(each.model, files, columns, quiet=quiet))[0]
             for each in measured
         ]
         n = sources[0].n_rows
@@ -234,10 +238,7 @@ def _check_comparable(measured: Sequence[Measured]) -> None:
 
 def _blocks(sources: Sequence[ModelRows]) -> Iterator[list[Block]]:
     """Yield the same rows of every source, block by block."""
-    n = sources[0].n_rows
-    for start in range(0, n, READ_ROWS):
-        numbers = np.arange(start, min(start + READ_ROWS, n))
-        yield [source.pick(numbers) for source in sources]
+    yield from map(list, zip(*map(blocks_of, sources), strict=True))
 
 
 def _near(measured: Sequence[Measured], blocks: Sequence[Block]) -> Any:

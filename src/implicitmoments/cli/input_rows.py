@@ -1,4 +1,4 @@
-"""Rows that a command reads: a file or standard input, and the columns that a model takes."""
+"""Rows that a command reads: files or standard input, and the columns that a model takes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.cli.columns import Columns, ModelColumns, is_array, is_number
+from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import (
     OPTIONS,
     bad_input,
@@ -22,6 +22,8 @@ from implicitmoments.cli.console import (
     name_full_device,
     print_note,
 )
+from implicitmoments.cli.input_files import InputFiles
+from implicitmoments.column_names import column_place
 from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import (
     Block,
@@ -51,38 +53,52 @@ OTHERS = {
 
 
 @contextmanager
-def open_table(path: str, columns: Columns) -> Iterator[tuple[FileSource, CarriedColumns | None]]:
-    """Open a file of rows, and the columns of it that are copied to the output.
+def open_table(
+    files: InputFiles, columns: Columns, *, keep_missing: bool = False
+) -> Iterator[tuple[FileSource, CarriedColumns | None]]:
+    """Open files of rows, and the columns of them that are copied to the output.
 
     ``-`` is CSV from standard input, and a named pipe is read likewise. A file whose name does
-    not say what it holds is read as CSV too.
+    not say what it holds is read as CSV too. With ``keep_missing``, rows that lack a number are
+    kept.
     """
+    with ExitStack() as stack:
+        with ExitStack() as copies:  # which are parsed at once
+            places = [_place(path, copies) for path in files.paths]
+            try:
+                source = stack.enter_context(_open(files, places, columns, keep_missing))
+                carried = _carried(files, places, columns)
+            except CodedError as error:
+                raise _renamed(error, dict(zip(places, files.paths, strict=True))) from error
+            if carried is not None:
+                stack.enter_context(copies.pop_all())
+        yield source, carried
+
+
+def _renamed(error: CodedError, paths: Mapping[str, str]) -> CodedError:
+    """Return an error with the names of files as they were typed, instead of those of copies."""
+    named = {name: paths.get(str(error.values.get(name))) for name in ("file", "other_file")}
+    values = {n: "standard input" if p == "-" else p for n, p in named.items() if p is not None}
+    return type(error)(error.code, error.template, **{**error.values, **values})
+
+
+def _place(path: str, stack: ExitStack) -> str:
+    """Return a path whose suffix says what the file holds: that of a copy or a link if need be."""
     place = Path(path)
     suffix, piped = place.suffix.lower(), path == "-" or place.is_fifo()
     if not piped and suffix in OTHERS and place.is_file():
         raise bad_input("not_rows", file=path, suffix=suffix, advice=OTHERS[suffix])
     if not piped and not (suffix in AS_CSV and place.is_file()):
-        with _open(path, columns) as source:
-            yield source, _carried(path, columns)
-        return
-    with tempfile.TemporaryDirectory(prefix="implicitmoments-") as folder:
-        held = Path(folder, "rows")
-        if piped:
-            _copy(path, held)
-        else:
-            held.symlink_to(place.resolve())
-        with open(held, "rb") as file:
-            compressed = file.read(len(GZIP)) == GZIP
-        held = held.rename(held.with_suffix(".csv.gz" if compressed else ".csv"))
-        try:
-            source, carried = _open(str(held), columns), _carried(str(held), columns)
-        except CodedError as error:
-            name = "standard input" if path == "-" else path
-            raise type(error)(
-                error.code, error.template, **{**error.values, "file": name}
-            ) from error
-    with source:  # it was parsed, and its copy is deleted
-        yield source, carried
+        return path
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="implicitmoments-"))
+    held = Path(folder, "rows")
+    if piped:
+        _copy(path, held)
+    else:
+        held.symlink_to(place.resolve())
+    with open(held, "rb") as file:
+        compressed = file.read(len(GZIP)) == GZIP
+    return str(held.rename(held.with_suffix(".csv.gz" if compressed else ".csv")))
 
 
 class CarriedColumns:
@@ -108,11 +124,11 @@ class CarriedColumns:
         return {name: np.fromiter(cells, object, n_rows) for name, cells in columns}
 
 
-def _carried(path: str, columns: Columns) -> CarriedColumns | None:
-    """Begin to read columns; the file is open from then on, and may be deleted."""
+def _carried(files: InputFiles, places: Sequence[str], columns: Columns) -> CarriedColumns | None:
+    """Begin to read columns."""
     if not columns.carried:
         return None
-    return CarriedColumns(*read_columns(Path(path), columns.carried, what="--keep"))
+    return CarriedColumns(*read_columns(places, columns.carried, "--keep", files.text))
 
 
 def _copy(path: str, held: Path) -> None:
@@ -127,17 +143,21 @@ def _copy(path: str, held: Path) -> None:
         shutil.copyfileobj(stream, file)
 
 
-def _open(path: str, columns: Columns) -> FileSource:
-    """Open a file; columns may be given by index if the file has no matching names."""
-    typed, by_number = (_arguments(columns, numbers) for numbers in (is_array(path), True))
+def _open(
+    files: InputFiles, places: Sequence[str], columns: Columns, keep_missing: bool
+) -> FileSource:
+    """Open files; columns may be given by place if the files have no matching names."""
+    typed, by_place = (_arguments(columns, unnamed) for unnamed in (files.unnamed, True))
+    how: dict[str, Any] = {**vars(files.text), "keep_missing": keep_missing}
+    given: Any = places[0] if len(places) == 1 else list(places)
     try:
         try:
-            return open_file(path, **typed)
+            return open_file(given, **typed, **how)
         except InputError as error:
-            if error.code != "no_such_column" or by_number == typed:
+            if error.code != "no_such_column" or by_place == typed:
                 raise
             try:
-                return open_file(path, **by_number)
+                return open_file(given, **by_place, **how)
             except InputError:
                 raise error from None
     except InputError as error:
@@ -149,9 +169,10 @@ def _open(path: str, columns: Columns) -> FileSource:
         ) from error
 
 
-def _arguments(columns: Columns, numbers: bool) -> dict[str, Any]:
+def _arguments(columns: Columns, unnamed: bool) -> dict[str, Any]:
     def one(name: str | None) -> Any:
-        return int(name) if numbers and name is not None and is_number(name) else name
+        place = column_place(name) if unnamed and name is not None else None
+        return name if place is None else place
 
     return {
         "columns": columns.features and [one(name) for name in columns.features],
@@ -218,15 +239,21 @@ def load_model(path: Path) -> tuple[Any, ModelColumns]:
 
 @contextmanager
 def open_for_model(
-    model: Any, path: str, columns: Columns, *, labelled: bool = True, quiet: bool
+    model: Any,
+    files: InputFiles,
+    columns: Columns,
+    *,
+    labelled: bool = True,
+    keep_missing: bool = False,
+    quiet: bool,
 ) -> Iterator[tuple[ModelRows, CarriedColumns | None]]:
-    """Open a file of rows as a model takes them: columns in its order, divided by its scale.
+    """Open files of rows as a model takes them: columns in its order, divided by its scale.
 
     Columns that are copied to the output come with them.
     """
     own = ModelColumns.of(model)
-    chosen = own.choose(model, path, columns, labelled=labelled)
-    with open_table(path, chosen) as (source, carried):
+    chosen = own.choose(model, columns, unnamed=files.unnamed, labelled=labelled)
+    with open_table(files, chosen, keep_missing=keep_missing) as (source, carried):
         if source.n_dropped and not quiet:
             print_note("incomplete_rows_dropped", n=source.n_dropped)
         if source.n_features != own.n_features:

@@ -11,32 +11,59 @@ from typer import Argument, Option
 from implicitmoments.registry import ESTIMATORS
 
 ModelFile: TypeAlias = Annotated[
-    Path, Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)
+    Path,
+    Argument(metavar="MODEL", help="Read this model file, written by fit.", show_default=False),
 ]
 ROWS = (
-    "The rows: .csv, .csv.gz, .tsv, .parquet, .arrow, .npy, .zarr, or - for CSV from standard "
-    "input; .txt and names without a suffix are read as CSV."
+    "Read rows from these files, one after the other; a pattern such as 'data/*.csv' stands for "
+    "all files that match. Formats are .csv, .csv.gz, .tsv, .parquet, .arrow, .npy and .zarr; - "
+    "is CSV from standard input; .txt and names without a suffix are read as CSV."
 )
-RowsFile: TypeAlias = Annotated[str, Argument(metavar="FILE", help=ROWS, show_default=False)]
+RowsFiles: TypeAlias = Annotated[
+    list[str], Argument(metavar="FILE", help=ROWS, show_default=False)
+]
 FEATURES = (
-    "The features, by name or number. Default: those the model was fitted to; in fit all columns "
-    "except those of --target and --weight."
+    "Use these columns as features, by name or number; columns without names are called x0, x1 "
+    "and so on. By default they are those the model was fitted to, and in fit all columns except "
+    "those of --target and --weight."
 )
 FeatureNames: TypeAlias = Annotated[
     str | None, Option("--columns", metavar="A,B,C", help=FEATURES)
 ]
 Target: TypeAlias = Annotated[
-    str | None, Option("--target", metavar="NAME", help="The column of labels.")
+    str | None, Option("--target", metavar="NAME", help="Take the labels from this column.")
 ]
 Weight: TypeAlias = Annotated[
-    str | None, Option("--weight", metavar="NAME", help="The column of sample weights.")
+    str | None,
+    Option("--weight", metavar="NAME", help="Take the sample weights from this column."),
 ]
 DropMissing: TypeAlias = Annotated[
     bool, Option("--drop-missing", help="Leave out rows with missing numbers.")
 ]
+SEP = (
+    "Separate the columns of CSV files by this character; tab is a tab. By default it is the one "
+    "that cuts most lines into the same number of cells."
+)
+Sep: TypeAlias = Annotated[str | None, Option("--sep", metavar="CHARACTER", help=SEP)]
+Decimal: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--decimal",
+        metavar="CHARACTER",
+        help="Read this character as the decimal separator of CSV files. By default it is a "
+        "point, or a comma if numbers have one.",
+    ),
+]
+MARKERS = (
+    "Take these cells of CSV files for missing numbers too; the option may be repeated. Empty "
+    "cells, NA, N/A, NaN, null and others that pandas knows are missing by default."
+)
+NaValues: TypeAlias = Annotated[
+    list[str] | None, Option("--na-values", metavar="A,B", help=MARKERS)
+]
 TABLE = (
-    "The file to write: .csv, .tsv, .json, .npy, .parquet or .arrow. The default, or -, is CSV on "
-    "standard output."
+    "Write to this file: .csv, .tsv, .json, .npy, .parquet or .arrow. The default, or -, is CSV "
+    "on standard output."
 )
 WriteTo: TypeAlias = Annotated[Path | None, Option("--output", "-o", help=TABLE)]
 AsJson: TypeAlias = Annotated[
@@ -47,21 +74,23 @@ Quiet: TypeAlias = Annotated[
 ]
 Debug: TypeAlias = Annotated[bool, Option("--debug", help="Print a traceback if an error occurs.")]
 
-KINDS = f"The kind of model: {', '.join(ESTIMATORS)}; or the name of its class."
+KINDS = f"Fit this kind of model: {', '.join(ESTIMATORS)}; or give the name of its class."
 COVARIANCE = (
-    "Covariances of a mixture: full, tied, diag, spherical, tied_diag, tied_spherical, or auto to "
-    "choose among them. Fits GaussianMixture; without it, mixture fits SphericalMixture."
+    "Fit a mixture with these covariances: full, tied, diag, spherical, tied_diag, "
+    "tied_spherical, or auto to choose among them. It is a GaussianMixture; without this option, "
+    "mixture fits SphericalMixture."
 )
 SETTING = (
-    "Any other parameter of the model; may be repeated. --set help lists those that KIND takes."
+    "Set any other parameter of the model; the option may be repeated. --set help lists those "
+    "that KIND takes."
 )
 LAYOUT = (
-    "table for a terminal, json for the whole document, csv for the parameters, one row per "
-    "component."
+    "Print a table for a terminal, json for the whole document, or csv for the parameters with "
+    "one row per component."
 )
 NUMBER = (
-    "The number of components. auto chooses it; a range or a list fits a model for each number, "
-    "shows their BIC, and writes the one of least BIC."
+    "Fit this number of components. auto chooses it; a range or a list fits a model for each "
+    "number, shows their BIC, and writes the one of least BIC."
 )
 SCALE = (
     "Divide each feature by its standard deviation in the file; the model stores it, and its "

@@ -69,12 +69,14 @@ def write_table(
     what: str,
     as_json: bool,
     quiet: bool,
+    counts: Mapping[str, int] | None = None,
 ) -> None:
     """Write a table incrementally, in the format of its suffix; to stdout without a path.
 
-    Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows and
-    the path. ``what`` names the progress. On standard output control characters in names of
-    columns are escaped; a file has the names as they are.
+    Standard output gets CSV, or JSON if asked for; with a path, JSON is the number of rows,
+    ``counts`` as they are after the last piece, and the path. ``what`` names the progress. On
+    standard output control characters in names of columns are escaped; a file has the names as
+    they are.
     """
     if path is None or is_standard_output(path):
         with name_full_device("standard output"):
@@ -98,7 +100,7 @@ def write_table(
             _write_text(pieces, text, kind)
             text.detach()
     if as_json:
-        print_document({"rows": n_rows, "output": str(path)}, indent=None)
+        print_document({"rows": n_rows, **(counts or {}), "output": str(path)}, indent=None)
     elif not quiet:
         print_line(f"wrote {path}, {counted(n_rows, 'row')}")
 
@@ -167,8 +169,14 @@ def _rows(piece: Piece) -> Iterator[tuple[Any, ...]]:
 
 
 def _numbers(column: np.ndarray[Any, Any]) -> list[Any]:
-    """Return Python numbers; float32 in its shortest decimal form."""
+    """Return Python numbers, None for masked ones; float32 in its shortest decimal form."""
     if column.dtype == np.float32:
-        return [float(str(number)) for number in column]
+        return [number if number is None else float(str(number)) for number in _singles(column)]
     listed: list[Any] = column.tolist()
     return listed
+
+
+def _singles(column: np.ndarray[Any, Any]) -> list[Any]:
+    """Return numbers in single precision, None for masked ones."""
+    masked = np.ma.getmaskarray(column)
+    return [None if m else n for n, m in zip(np.ma.getdata(column), masked, strict=True)]

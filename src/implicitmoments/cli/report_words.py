@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from implicitmoments.cli.columns import ModelColumns
 from implicitmoments.cli.console import CONSTANTS, OPTIONS, as_typed, joined, option_of
+from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.registry import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 WORD = {name: kind for kind, name in ESTIMATORS.items()}
 
 
-def report_reader(model_path: Path, file: str, own: ModelColumns) -> Reader:
-    """Return how a report on a model file and a file of rows speaks."""
+def report_reader(model_path: Path, files: InputFiles, own: ModelColumns) -> Reader:
+    """Return how a report on a model file and files of rows speaks."""
     from implicitmoments.report import Reader  # noqa: PLC0415 (draws: an extra)
 
     return Reader(
@@ -28,7 +29,7 @@ def report_reader(model_path: Path, file: str, own: ModelColumns) -> Reader:
         kind=lambda model: WORD[type(model).__name__],
         option=lambda name: OPTIONS.get(name, f"--set {name}"),
         value=_typed,
-        command=partial(_next_command, model_path, file, own),
+        command=partial(_next_command, model_path, files, own),
     )
 
 
@@ -40,17 +41,17 @@ def _typed(value: Any) -> str:
 
 
 def _next_command(
-    model_path: Path, file: str, own: ModelColumns, model: Any, step: NextStep
+    model_path: Path, files: InputFiles, own: ModelColumns, model: Any, step: NextStep
 ) -> str:
     """Return the next step as a command: another fit, or answers of this model."""
     if not step.estimator:
         asked = {"labels", "predictions"} & set(model.answers)
         verb = ["predict"] if asked else ["score", "--rows"]
         answers = str(model_path.with_name(f"{model_path.stem}-answers.csv"))
-        return _command(verb[0], str(model_path), file, *verb[1:], "-o", answers)
+        return _command(verb[0], str(model_path), *files.words, *verb[1:], "-o", answers)
     output = str(model_path.with_name(f"{model_path.stem}-2{model_path.suffix}"))
     options = [*_settings(step.settings), *_columns(own), "-o", output]
-    return _command("fit", WORD[step.estimator], file, *options)
+    return _command("fit", WORD[step.estimator], *files.words, *options)
 
 
 def _settings(settings: Mapping[str, Any]) -> list[str]:

@@ -38,7 +38,11 @@ from implicitmoments.density.regression_expansion import (
     LabelConstant,
     LabelExpansion,
 )
-from implicitmoments.description import RegressionMixtureDensityDescription, as_floats
+from implicitmoments.description import (
+    RegressionMixtureDensityDescription,
+    as_floats,
+    column_names,
+)
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.notes import Note, Notes
@@ -288,7 +292,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
-        deviations = find_deviations(rows, whitening, getattr(self, "feature_names_in_", None))
+        deviations = find_deviations(rows, whitening, column_names(self))
         notes = [Note("moments_of_inputs_not_gaussian", deviations)] if deviations else []
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))

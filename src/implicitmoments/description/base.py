@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.column_names import as_unnamed, feature_places
 from implicitmoments.notes import Notes
 
 LEVEL = "mean log-likelihood per row"
@@ -122,7 +123,16 @@ def findings_of(model: Any) -> dict[str, str]:
 def fit_columns(model: Any) -> Mapping[str, Any]:
     """Return the columns of a file that a model was fitted to, by role."""
     columns: Mapping[str, Any] = getattr(model, "columns_in_", {})
-    return columns
+    if hasattr(model, "feature_names_in_") or not isinstance(columns, Mapping):
+        return columns
+    return {role: _unnamed(words) for role, words in columns.items()}
+
+
+def _unnamed(words: Any) -> Any:
+    """Return columns of a file without names; older model files have their numbers."""
+    if not isinstance(words, str):
+        return words
+    return ",".join(as_unnamed(word) or word for word in words.split(","))
 
 
 def as_floats(array: Any) -> Floats:
@@ -131,11 +141,11 @@ def as_floats(array: Any) -> Floats:
 
 
 def column_names(model: Any) -> list[str]:
-    """Return the names of the columns, or x0, x1, … where they have none."""
+    """Return the names of the features, or their places in the file, x0, x1, …, without names."""
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return [f"x{j}" for j in range(model.n_features_in_)]
-    return [str(name) for name in names]
+    if names is not None:
+        return [str(name) for name in names]
+    return feature_places(fit_columns(model), model.n_features_in_)
 
 
 def error_table(model: Any, columns: Sequence[str], *names: str) -> list[Table]:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats, namespace_of
-from implicitmoments.description import FileUnits, as_floats, counted, fit_columns
+from implicitmoments.description import FileUnits, as_floats, column_names, counted, fit_columns
 from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
@@ -178,7 +178,7 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         n, block = rows.n, rows.sample(max_rows, 0).block
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     x, target = as_floats(block["x"]), target_name(model, y)
-    names, units = getattr(model, "feature_names_in_", None), FileUnits.of(model)
+    names, units = column_names(model), FileUnits.of(model)
     numbers = draw_numbers(n, len(x), 0)  # as Rows.sample draws them
     return RowSample(block["x"], x, labels, n, names, target, units, numbers)
 
@@ -197,8 +197,7 @@ def target_name(model: FittedEstimator, y: Any = None) -> str:
     name = getattr(y, "name", None) if columns is None else columns[0]
     if isinstance(name, str) and name:
         return name
-    column = str(fit_columns(model).get("target", "y"))
-    return f"column {column}" if column.isdecimal() else column
+    return str(fit_columns(model).get("target", "y"))
 
 
 def frozen_copy(model: Any) -> Any:

@@ -18,6 +18,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
+from implicitmoments.description import column_names
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.regression.diagnostics import bound_notes, data_notes, fit_notes, fit_stats
@@ -196,7 +197,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         self, given: Rows, k: int | None, seed: int
     ) -> tuple[Standard, Rows, FittedLines, list[Note]]:
         """Fit lines; return standard coordinates, the rows in them, the fit, and notes."""
-        model, names = self._model, getattr(self, "feature_names_in_", None)
+        model, names = self._model, column_names(self)
         standard, rows = standardise(given, intercept=model.intercept)
         most = most_lines(self, rows.kept, standard.n_features + model.intercept, k)
         notes = data_notes(given, standard, k, names)

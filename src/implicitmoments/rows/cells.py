@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from implicitmoments.column_names import unnamed_columns
 from implicitmoments.notes import InputError, InputTypeError
 
 
@@ -43,7 +44,8 @@ def find_cell(given: Any) -> Cell | None:
     flat = cells.size > 0 and cells.ndim in (1, 2)
     if not flat or getattr(dtype, "kind", "O") not in "OUST" or isinstance(cells.flat[0], list):
         return None  # another check has the better words
-    names = list(getattr(given, "columns", range(cells.shape[-1]))) if cells.ndim == 2 else [None]
+    unnamed = unnamed_columns(cells.shape[-1]) if cells.ndim == 2 else [None]
+    names = list(getattr(given, "columns", unnamed)) if cells.ndim == 2 else unnamed
     for j, column in enumerate(cells.reshape(len(cells), -1).T):
         for row, cell in enumerate(column):
             try:

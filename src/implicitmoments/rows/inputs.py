@@ -23,6 +23,7 @@ from implicitmoments.arrays import (
     sizes_of,
     to_numpy,
 )
+from implicitmoments.column_names import unnamed_column
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     ArraySource,
@@ -255,7 +256,7 @@ def _check_sizes(rows: Rows) -> None:
                 where + " has no entry above {smallest:g}, and smaller squares underflow; "
                 "rescale it, for instance by its standard deviation",
                 name=label,
-                column=int(lost[0]),
+                column=unnamed_column(int(lost[0])),
                 smallest=smallest,
             )
 

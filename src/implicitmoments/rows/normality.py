@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from implicitmoments.arrays import move_like, namespace_of, to_numpy
+from implicitmoments.column_names import unnamed_columns
 from implicitmoments.rows.fold import Block, Sums, weights_of
 from implicitmoments.rows.view import Rows
 from implicitmoments.rows.whitening import Whitening
@@ -34,7 +35,7 @@ def find_deviations(
     whitening : Whitening
         Their mean and covariance.
     names : sequence of str, optional
-        Names of the columns; their numbers by default.
+        Names of the columns; x0, x1, … by default.
 
     Returns
     -------
@@ -44,6 +45,7 @@ def find_deviations(
         mean of |z|⁴ over that of a Gaussian; ``p_value``, the smallest of all tests.
     """
     spread = whitening.deviations
+    called = unnamed_columns(len(spread)) if names is None else names
     scale = np.where(spread > 0, spread, 1.0)
 
     def measure(block: Block) -> Sums:
@@ -73,7 +75,7 @@ def find_deviations(
     if not len(columns) and not (joint_p < SIGNIFICANCE and abs(excess) > CLEAR_EXCESS):
         return None
     return {
-        "columns": [str(names[j]) if names is not None else j for j in columns.tolist()],
+        "columns": [str(called[j]) for j in columns.tolist()],
         "skewness": float(skewness[np.argmax(np.abs(skewness))]),
         "kurtosis": float(kurtosis[np.argmax(np.abs(kurtosis))]),
         "fourth_moment_ratio": 1 + excess,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.column_names import unnamed_column, unnamed_columns
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows.constants import resolution
 from implicitmoments.rows.fold import Block
@@ -114,7 +115,7 @@ class Whitening:
             "columns_collinear",
             "the features are collinear or constant (around column {column}), so their "
             "covariance cannot be inverted; drop that column or reduce by PCA first",
-            column=int(np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))),
+            column=unnamed_column(int(np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0]))))),
         )
 
     @property
@@ -133,7 +134,7 @@ class Whitening:
         Parameters
         ----------
         names : sequence of str, optional
-            Of the columns; their numbers by default.
+            Of the columns; x0, x1, … by default.
 
         Returns
         -------
@@ -141,9 +142,10 @@ class Whitening:
         """
         kept = self.deviations > 0
         notes, varying = list[Note](), np.flatnonzero(kept)
+        every = unnamed_columns(len(kept)) if names is None else names
 
-        def named(columns: Any) -> list[Any]:
-            return [str(names[j]) if names is not None else int(j) for j in columns]
+        def named(columns: Any) -> list[str]:
+            return [str(every[j]) for j in columns]
 
         if len(varying) < len(kept):
             notes.append(Note("columns_left_out", {"columns": named(np.flatnonzero(~kept))}))

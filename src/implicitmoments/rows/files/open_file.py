@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from implicitmoments.arrays import Array
+from implicitmoments.column_names import as_unnamed
 from implicitmoments.rows.files.columns import ColumnNames, find_column
 from implicitmoments.rows.files.csv_files import CsvFile, TextFormat
 from implicitmoments.rows.files.errors import brief, refusal
@@ -118,7 +120,7 @@ def read_columns(
 ) -> tuple[list[str], Iterator[Any]]:
     """Begin to read columns of tables as they are, those of CSV files as text.
 
-    The files are open from then on, and may be deleted.
+    Files are opened one after the other.
 
     Parameters
     ----------
@@ -132,22 +134,25 @@ def read_columns(
         How CSV files are written.
     """
     found = [_read_columns(existing(one), wanted, what, text) for one in paths]
-    return found[0][0], chain.from_iterable(batches for _, batches in found)
+    return found[0][0], chain.from_iterable(read() for _, read in found)
 
 
 def _read_columns(
     place: Path, wanted: Sequence[str | int], what: str, text: TextFormat | None
-) -> tuple[list[str], Iterator[Any]]:
+) -> tuple[list[str], Callable[[], Iterator[Any]]]:
+    """Find columns of a file, and return their names and a function that reads them."""
     if is_text(place):
         file = CsvFile(place, text)
+        if not file.has_names:
+            wanted = [as_unnamed(str(name)) or name for name in wanted]
         names = [find_column(str(place), file.names, name, what) for name in wanted]
-        return names, file.texts(names)
+        return names, partial(file.texts, names)
     if place.suffix.lower() not in TABLES or not place.is_file():
         raise refusal("keeps_tables_only", what=what, file=str(place))
     table = TABLES[place.suffix.lower()](place)
     names = [find_column(str(place), table.names, name, what) for name in wanted]
     segments = range(len(table.segment_rows))
-    return names, (batch for i in segments for batch in table.batches(i, names))
+    return names, lambda: (batch for i in segments for batch in table.batches(i, names))
 
 
 def _files_of(place: Path) -> list[Path]:
