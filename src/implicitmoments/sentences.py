@@ -265,7 +265,7 @@ NOTES: dict[str, str] = {
     "rows_unanswered": "{n:,} of {rows:count row} had missing cells, and their answers are empty",
     "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
     "no_browser": "there is no browser; open {path} in one yourself",
-    "scale_columns": "--scale divides columns by their standard deviations",
+    "scale_columns": "fit --scale divides columns by their standard deviations",
     "columns_were_scaled": "the columns were divided by their standard deviations in the file",
     "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
     "them for the columns of the file, to which scores refer as well",

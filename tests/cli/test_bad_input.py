@@ -145,7 +145,12 @@ BAD_FITS = {
         "output_is_input",
         {"option": "--checkpoint"},
     ),
-    "a file too many": (["mixture", ROWS, "-"], "UsageError", {}),
+    "a file twice": (["mixture", ROWS, ROWS], "file_twice", {"file": ROWS}),
+    "a pattern without a match": (
+        ["mixture", "none-*.csv"],
+        "no_match",
+        {"pattern": "none-*.csv"},
+    ),
     "an option that is none": (["mixture", ROWS, "--clusters", "3"], "NoSuchOption", {}),
 }
 
@@ -194,9 +199,8 @@ def test_nan_in_a_late_block_of_an_array_leaves_no_output(refused, models, here)
     X[39_000, 1] = np.nan
     np.save("rows.npy", X)
     where = {"file": "rows.npy", "kind": "NaN", "n_rows": 1, "first": 39_000}
-    for out in ("out.csv", "out.npy", "out.parquet"):
-        refused("not_finite", "predict", models["mixture"], "rows.npy", "-o", out, **where)
-    refused("not_finite", "fit", "mixture", "rows.npy", "-k", "2")
+    refused("not_finite", "report", models["mixture"], "rows.npy", **where)
+    refused("not_finite", "fit", "mixture", "rows.npy", "-k", "2", **where)
     assert left(here) == ["rows.npy"]
 
 

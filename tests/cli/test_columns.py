@@ -36,7 +36,7 @@ def test_numbers_of_a_model_without_names_are_matched(call, data, tmp_path):
 def test_numbers_of_an_array_stand_for_names_of_a_model(call, noted, data, models):
     how = (models["regressions"], data / "lines.npy", "--target", "2", "--columns")
     result = call("score", *how, "1,0")
-    pairs = ["column 1 for a", "column 0 for b"]
+    pairs = ["x1 for a", "x0 for b"]
     assert result.stderr == noted(("columns_by_position", {"pairs": pairs}))
     assert result.stdout != call("score", *how, "0,1").stdout
 

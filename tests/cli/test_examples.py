@@ -37,6 +37,10 @@ def prepared(tmp_path_factory):
     whole = pyarrow.table({**columns, "stretch": stretch, "tuned": tuned})
     for name, table in (("rows", rows), ("new", rows), ("tones", tones), ("held_out", whole)):
         pyarrow.csv.write_csv(table, folder / f"{name}.csv")
+    for name in ("2025", "2026-01", "2026-02"):
+        pyarrow.csv.write_csv(rows, folder / f"{name}.csv")
+    text = (folder / "rows.csv").read_text().replace(",", ";").replace(".", ",")
+    (folder / "spreadsheet.csv").write_text(text)
     pyarrow.csv.write_csv(tones.rename_columns(["x", "y"]), folder / "data.csv")
     counted = rows.append_column("count", [rng.integers(1, 4, 600)])
     for name, table in (("rows", counted), ("new", rows), ("huge", rows)):

@@ -1,11 +1,15 @@
 """Rows without all numbers, and files whose names say nothing or too much."""
 
+import csv
 import gzip
+import io
 import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pyarrow
+import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
@@ -57,6 +61,97 @@ def test_the_number_of_dropped_rows_is_in_json(holes, call):
 def test_answers_for_each_row_drop_none(holes, models, refused):
     asked = ("score", models["mixture"], holes / "holes.csv", "--rows", "--drop-missing")
     refused("rows_not_dropped", *asked)
+
+
+QUESTIONS = {
+    "labels": ("predict", "mixture", []),
+    "probabilities": ("predict", "mixture", ["--proba"]),
+    "densities": ("score", "mixture", ["--rows"]),
+    "clusters": ("predict", "clusters", []),
+    "responses": ("predict", "regressions", []),
+    "lines": ("predict", "regressions", ["--component"]),
+    "probabilities of lines": ("predict", "regressions", ["--proba"]),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", ["csv", "npy", "parquet"])
+def test_rows_with_missing_cells_have_empty_answers(
+    question, kind, call, noted, data, models, tmp_path
+):
+    command, word, options = QUESTIONS[question]
+    file = "lines" if word == "regressions" else "rows"
+    X = pd.read_csv(data / f"{file}.csv")
+    if "--proba" in options or "--component" in options or word != "regressions":
+        X.iloc[1_500, 2] = np.nan  # a feature, or the label that is needed then
+    X.iloc[[8, 30], 1] = np.nan
+    if kind == "csv":
+        X.to_csv(tmp_path / "x.csv", index=False)
+    elif kind == "npy":
+        np.save(tmp_path / "x.npy", X)
+        options = [*options, *(["--target", "2", "--columns", "0,1"] if file == "lines" else [])]
+    else:
+        X.to_parquet(tmp_path / "x.parquet")
+    gaps = sorted({8, 30, *np.flatnonzero(X.isna().any(axis=1))})
+    plain = call(command, models[word], data / f"{file}.csv", *QUESTIONS[question][2])
+    result = call(command, models[word], tmp_path / f"x.{kind}", *options)
+    assert result.exit_code == 0, result.stderr
+    assert noted(("rows_unanswered", {"n": len(gaps), "rows": 2_000})) in result.stderr
+    found, expected = (list(csv.reader(io.StringIO(r.stdout))) for r in (result, plain))
+    assert len(found) == len(expected) == 2_001
+    for i, (row, whole) in enumerate(zip(found[1:], expected[1:], strict=True)):
+        assert row == ([""] * len(whole) if i in gaps else whole)
+
+
+@pytest.mark.parametrize("end", ["csv", "json", "npy", "parquet", "arrow", "tsv"])
+@pytest.mark.parametrize("options", [[], ["--proba"]])
+def test_empty_answers_in_files(end, options, call, noted, holes, models):
+    out = holes / f"out.{end}"
+    asked = ("predict", models["mixture"], holes / "holes.csv", *options, "-o", out)
+    result = call(*asked, "--json")
+    assert json.loads(result.stdout) == {"rows": 2_000, "incomplete": 2, "output": str(out)}
+    read = {
+        "csv": pd.read_csv,
+        "tsv": lambda path: pd.read_csv(path, sep="\t"),
+        "json": pd.read_json,
+        "npy": lambda path: pd.DataFrame(np.load(path)),
+        "parquet": pd.read_parquet,
+        "arrow": lambda path: pyarrow.ipc.open_file(path).read_pandas(),
+    }
+    found = read[end](out)
+    assert len(found) == 2_000
+    for name in found:
+        assert np.flatnonzero(found[name].isna()).tolist() == [8, 1_500]
+    if end in ("parquet", "arrow") and not options:
+        table = pyarrow.parquet.read_table(out) if end == "parquet" else None
+        assert table is None or table["component"].type == pyarrow.int64()
+    whole = call(*asked, "-q")
+    assert whole.stderr.startswith("implicitmoments: warning: ")
+
+
+def test_a_file_without_missing_cells_keeps_whole_numbers(call, holes, models):
+    out = holes / "out.npy"
+    assert call("predict", models["mixture"], holes / "whole.npy", "-o", out).stderr == ""
+    assert np.load(out).dtype.kind == "i"
+
+
+def test_blocks_without_any_whole_row(call, models, tmp_path):
+    X = np.full((40_000, 3), np.nan)
+    X[39_999] = 0.0
+    np.save(tmp_path / "x.npy", X)
+    result = call("predict", models["mixture"], tmp_path / "x.npy")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.split("\n")
+    assert set(lines[1:40_000]) <= {"", '""'}
+    assert lines[40_000].isdecimal()
+
+
+def test_copied_columns_stay_beside_empty_answers(call, holes, models):
+    asked = ("predict", models["mixture"], holes / "holes.csv", "--keep", "height")
+    rows = list(csv.DictReader(io.StringIO(call(*asked).stdout)))
+    kept = pd.read_csv(holes / "holes.csv")["height"]
+    np.testing.assert_allclose([float(row["height"]) for row in rows], kept)
+    assert [i for i, row in enumerate(rows) if not row["component"]] == [8, 1_500]
 
 
 def test_a_file_without_any_whole_row(refused, tmp_path):

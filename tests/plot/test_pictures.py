@@ -253,7 +253,7 @@ def test_labels_have_their_name(fitted, name):
         shown.append(" ".join(words))
         drawn[0].figure.canvas.draw()
     assert all(r"cost in \$" in words for words in shown)
-    for column, shown in (("3", "column 3"), ("y", "y")):
+    for column, shown in (("3", "x3"), ("x3", "x3"), ("y", "y")):
         remembered.columns_in_ = {"target": column}
         ax = im.plot.fit(remembered, X, y, ax=new_axes(), max_rows=50)
         assert name != "ActivationSumRegressor" or ax.get_ylabel() == shown

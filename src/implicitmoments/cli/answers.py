@@ -52,8 +52,9 @@ NAMED = {
 INSTEAD = {
     "labels": "it is a density; score --rows gives it for each row",
     "predictions": "it is a density; score --rows gives it for each row",
-    "probabilities": "omit --proba",
-    "components": "--component is for regressions; predict gives the component of other models",
+    "probabilities": "predict --proba is for mixtures and regressions; predict gives its labels",
+    "components": "predict --component is for regressions; predict gives the component of other "
+    "models",
     "densities": "it has no density; predict answers for each row",
     "score": "it has no density; predict gives its clusters",
     "samples": "it has no distribution of the features",

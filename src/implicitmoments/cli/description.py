@@ -40,8 +40,10 @@ def describe_file(path: Path, *, as_json: bool) -> None:
         *((name, columns.given[name]) for name in ("target", "weight") if name in columns.given),
     ]
     values = (f"{name}={value!r}" for name, value in parameters.items())
-    written = "parameters: " + ", ".join(values)
-    print_tables(*model_tables(model, columns, rows, between=[written]))
+    between = ["parameters: " + ", ".join(values)]
+    if _notes(model, columns):
+        between.append("notes of the fit, with the options of implicitmoments fit:")
+    print_tables(*model_tables(model, columns, rows, between=between))
 
 
 def load_described(path: Path) -> tuple[Any, dict[str, Any]]:
