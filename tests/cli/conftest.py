@@ -1,6 +1,9 @@
 """Files of rows and of fitted models that the commands are tried on."""
 
+import os
+import pty
 import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -72,6 +75,33 @@ os.execvp(sys.argv[1], sys.argv[1:])
 def from_terminal():
     """What goes before a command, for it to be started as from a terminal."""
     return [sys.executable, "-c", TERMINAL]
+
+
+@pytest.fixture
+def on_terminal(tmp_path):
+    """Run a command in a folder, with a terminal for standard error; return what it shows."""
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "implicitmoments", *map(str, arguments)]
+        seen, side = pty.openpty()
+        with subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=side
+        ) as process:
+            os.close(side)
+            shown = b""
+            while True:
+                try:
+                    part = os.read(seen, 4096)
+                except OSError:  # Linux ends a terminal whose other side is closed so
+                    break
+                if not part:
+                    break
+                shown += part
+            status = process.wait()
+        os.close(seen)
+        return status, shown.decode()
+
+    return run
 
 
 @pytest.fixture

@@ -1,7 +1,11 @@
 """Columns that are typed, beside those of the model."""
 
+import json
+
 import numpy as np
 import pytest
+
+import implicitmoments as im
 
 
 @pytest.mark.parametrize("typed", ["a,b", "b,a", "1,0", "0,1"])
@@ -90,3 +94,44 @@ def test_what_sample_writes_beside_the_features_is_noted(call, noted, models, tm
     result = call("fit", "mixture", out, "-k", "3", "-o", tmp_path / "m.im")
     values = {"column": "component", "option": "--columns height,width,depth"}
     assert result.stderr == noted(("column_of_answers", values))
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv"])
+@pytest.mark.parametrize("typed", [["2,0", "1"], ["x2,x0", "x1"]])
+def test_columns_without_names_have_one_name_everywhere(kind, typed, call, refused, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    X[:, 1] = np.where(rng.random(500) < 0.5, 1 + X[:, 0], -1 - X[:, 2]) + 0.1 * X[:, 1]
+    rows, model, page = tmp_path / f"x.{kind}", tmp_path / "m.im", tmp_path / "page.html"
+    np.save(rows, X) if kind == "npy" else np.savetxt(rows, X, delimiter=",")
+    columns = ("--columns", typed[0], "--target", typed[1])
+    result = call("fit", "regressions", rows, *columns, "-k", "2", "-o", model)
+    assert result.exit_code == 0, result.stderr
+    assert "x2, x0" in result.stdout
+    document = json.loads(call("describe", model, "--json").stdout)
+    assert document["features"] == ["x2", "x0"]
+    assert document["columns"] == {"target": "x1", "features": "x2,x0"}
+    header = call("describe", model, "--format", "csv").stdout.splitlines()[0]
+    assert {"x2", "x0"} <= set(header.split(","))
+    assert call("sample", model, "-n", "5").exit_code in (0, 2)
+    plain = call("predict", model, rows).stdout
+    for same in ("x2,x0", "2,0", "x0,x2"):
+        assert call("predict", model, rows, "--columns", same).stdout == plain
+    assert call("report", model, rows, "-o", page).exit_code == 0
+    assert "labels: x1" in page.read_text()
+    X[7, 2] = np.nan
+    np.save(rows, X) if kind == "npy" else np.savetxt(rows, X, delimiter=",")
+    refused("not_finite", "score", model, rows, name="feature 'x2'")
+
+
+def test_numbers_in_older_model_files_are_these_names(call, models, data, tmp_path):
+    old = im.load(models["regressions"])
+    del old.feature_names_in_
+    old.columns_in_ = {"target": "2", "features": "0,1"}
+    im.save(old, tmp_path / "old.im")
+    document = json.loads(call("describe", tmp_path / "old.im", "--json").stdout)
+    assert document["columns"] == {"target": "x2", "features": "x0,x1"}
+    for name in ("lines.npy", "lines.csv"):  # the latter has names, and columns by their places
+        typed = ("--columns", "0,1", "--target", "2")
+        plain = call("score", models["regressions"], data / name, *typed).stdout
+        assert call("score", tmp_path / "old.im", data / name).stdout == plain

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -81,27 +80,12 @@ def test_exit_codes_of_the_process(call, tmp_path):
     assert "'fit'" in mistyped.stderr
 
 
-def test_progress_is_shown_on_a_terminal_alone(call, tmp_path):
+def test_progress_is_shown_on_a_terminal_alone(call, on_terminal, tmp_path):
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(30_000, 3)))
-    how = ["fit", "mixture", "rows.npy", "-k", "2", "-o", "m.im"]
-    seen, shown = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, *how], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=shown
-    ) as process:
-        os.close(shown)
-        shown = b""
-        while True:
-            try:
-                part = os.read(seen, 4096)
-            except OSError:  # Linux ends a terminal whose other side is closed so
-                break
-            if not part:
-                break
-            shown += part
-        assert process.wait() == 0
-    os.close(seen)
-    assert b"pass 1" in shown
-    assert b"rows" in shown
+    status, shown = on_terminal("fit", "mixture", "rows.npy", "-k", "2", "-o", "m.im")
+    assert status == 0
+    assert "pass 1" in shown
+    assert "rows" in shown
     silent = call("fit", "mixture", tmp_path / "rows.npy", "-k", "2", "-o", tmp_path / "m.im")
     assert (silent.exit_code, silent.stderr) == (0, "")
 

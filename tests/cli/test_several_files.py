@@ -134,3 +134,18 @@ def test_numbers_of_rows_in_each_file_are_noted(parts, call, noted):
     result = call("fit", "mixture", "numbered-*.csv", "-k", "1", "-o", "m.im")
     values = {"column": "nr", "first": 0, "last": 39, "option": "--columns a,b"}
     assert result.stderr == noted(("column_counts_rows", values))
+
+
+def test_patterns_progress_and_missing_cells_on_a_terminal(parts, models, on_terminal, noted):
+    X = np.load(parts / "part-2.npy")
+    X[[3, 5], 1] = np.nan
+    np.save(parts / "part-2.npy", X)
+    status, shown = on_terminal("predict", models["mixture"], "part-*.npy", "-o", "labels.csv")
+    assert status == 0, shown
+    note = noted(("rows_unanswered", {"n": 2, "rows": 2_000})).strip()
+    assert shown.replace("\r\n", "\n").strip().endswith(note)  # after the progress
+    assert "predicting" in shown
+    assert len((parts / "labels.csv").read_text().splitlines()) == 2_001
+    status, shown = on_terminal("predict", models["mixture"], "no-*.npy")
+    assert status == 2
+    assert "no-*.npy" in shown

@@ -143,13 +143,16 @@ def test_a_hole_is_named_by_its_file_and_row(kind, tmp_path):
         open_file(paths, drop_missing=True, keep_missing=True)
 
 
-def test_a_file_without_rows_is_none_among_others(tmp_path):
-    (tmp_path / "empty.csv").write_text("a,b,c\n")
-    paths = write_all(tmp_path, KINDS["named .csv"])
-    with open_file([tmp_path / "empty.csv", *paths, tmp_path / "empty.csv"]) as source:
+@pytest.mark.parametrize("drop_missing", [False, True])
+@pytest.mark.parametrize("end", NAMED)
+def test_a_file_without_rows_among_others(end, drop_missing, tmp_path):
+    empty = tmp_path / f"empty{end}"
+    NAMED[end](FRAME[:0], empty)
+    paths = write_all(tmp_path, [(end, NAMED[end])] * 3)
+    with open_file([empty, *paths, empty], drop_missing=drop_missing) as source:
         np.testing.assert_array_equal(read(source)["x"], X)
     with refuses("no_rows"):
-        open_file([tmp_path / "empty.csv", tmp_path / "empty.csv"])
+        open_file([empty, empty], drop_missing=drop_missing)
 
 
 def test_many_text_files_take_one_open_file(tmp_path):

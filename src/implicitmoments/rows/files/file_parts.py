@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -107,11 +108,10 @@ def open_part(
 def _whole_rows(part: FilePart, spool: Spool, chosen: ColumnNames) -> tuple[SlicedRows, int, bool]:
     """Copy the rows of a file that lack nothing."""
     reader, _, _ = part.read(chosen)
-    pieces = map(reader.read, blocks(range(reader.n_rows), COPIED_ROWS))
-    names = chosen["x"] if part.columns.has_names else None
-    rows, n_dropped = spool_rows(
-        part.columns.file, pieces, reader.dtype, names, drop_missing=True, spool=spool()
-    )
+    # no rows first: they have the columns of a table without rows
+    pieces = map(reader.read, chain([range(0)], blocks(range(reader.n_rows), COPIED_ROWS)))
+    given = (part.columns.file, pieces, reader.dtype, chosen["x"])
+    rows, n_dropped = spool_rows(*given, drop_missing=True, spool=spool())
     reader.close()
     return rows, n_dropped, True
 
@@ -127,7 +127,7 @@ def _open_csv(path: Path, wanted: Mapping[str, Any], how: Reading, spool: Spool)
             str(path),
             text.blocks(chosen, kind),
             kind,
-            chosen["x"] if text.has_names else None,
+            chosen["x"],
             first_line=1 + text.has_names,
             drop_missing=how.drop_missing,
             keep_missing=how.keep_missing,

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from implicitmoments.arrays import Array
-from implicitmoments.column_names import unnamed_column
+from implicitmoments.column_names import feature_places, unnamed_column
 from implicitmoments.rows.draws import Integers, RowDraws
 from implicitmoments.rows.files.errors import UnreadableError, brief, refusal
 from implicitmoments.rows.fold import Block
@@ -110,12 +110,12 @@ class FileSource(Source):
 
     def _check(self, block: Mapping[str, Numbers], rows: range) -> None:
         """Raise an error that names the file of several, and the row in it."""
+        names = self.feature_names or feature_places(self.columns, self.n_features)
         start = 0
         for file, n in self.parts:
             low, high = max(rows.start, start), min(rows.stop, start + n)
             if low < high:
                 part = {name: c[low - rows.start : high - rows.start] for name, c in block.items()}
-                names = self.feature_names
                 check_block(part, file, low - start, names, keep_missing=self._keep_missing)
             start += n
 
