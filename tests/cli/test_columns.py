@@ -135,3 +135,10 @@ def test_numbers_in_older_model_files_are_these_names(call, models, data, tmp_pa
         typed = ("--columns", "0,1", "--target", "2")
         plain = call("score", models["regressions"], data / name, *typed).stdout
         assert call("score", tmp_path / "old.im", data / name).stdout == plain
+
+
+def test_names_of_unnamed_columns_are_no_places_among_names(call, refused, data, tmp_path):
+    fit = ("fit", "mixture", data / "rows.csv", "-k", "2", "-o", tmp_path / "m.im")
+    refused("no_such_column", *fit, "--columns", "x0,x1", wanted="x0")
+    assert call(*fit, "--columns", "0,1").exit_code == 0
+    assert im.load(tmp_path / "m.im").feature_names_in_.tolist() == ["height", "width"]

@@ -186,8 +186,8 @@ def test_dependent_columns_of_a_regression_are_named(rng):
     wide = np.column_stack([X, X[:, 1], np.full(len(X), 5.0)])[:, [0, 1, 4, 2, 3]]
     model = im.RegressionMixture(2, random_state=0).fit(wide, y)
     values = {note.code: note.values for note in model.notes_}
-    assert values["columns_left_out"] == {"columns": [2]}
-    assert values["inputs_dependent"]["columns"] == [1, 4]
+    assert values["columns_left_out"] == {"columns": ["x2"]}
+    assert values["inputs_dependent"]["columns"] == ["x1", "x4"]
     plain = im.RegressionMixture(2, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.coef_[:, [0, 3]], plain.coef_[:, [0, 2]], atol=1e-6)
     np.testing.assert_allclose(model.coef_[:, 1] + model.coef_[:, 4], plain.coef_[:, 1], atol=1e-6)

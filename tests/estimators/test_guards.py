@@ -28,9 +28,9 @@ every = pytest.mark.parametrize(
 @every
 @pytest.mark.parametrize("scale", [1e-160, 1e-200, 1e-300])
 def test_columns_whose_squares_underflow(model, rows, scale):
-    with refuses("entries_too_small", name="X", column=0):
+    with refuses("entries_too_small", name="X", column="x0"):
         model.fit(rows[0] * scale, *rows[1:])
-    with refuses("entries_too_small", name="X", column=1):
+    with refuses("entries_too_small", name="X", column="x1"):
         model.fit(rows[0] * [1.0, scale, 1.0], *rows[1:])
     if len(rows) == 2:
         with refuses("entries_too_small", name="y"):

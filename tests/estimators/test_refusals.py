@@ -183,8 +183,8 @@ def test_entries_that_are_no_numbers_are_named_by_column_and_row(case):
     for given, column, row, cell in (
         (text, "b", 7, "red"),
         (LazyFrame(text), "b", 7, "red"),
-        (array, 2, 5, "?"),
-        ([*X.astype(str).tolist()[:3], ["1", "2", "3", "red"]], 3, 3, "red"),
+        (array, "x2", 5, "?"),
+        ([*X.astype(str).tolist()[:3], ["1", "2", "3", "red"]], "x3", 3, "red"),
         (grouped, "d", 0, "u"),
         (dated, "c", 0, pandas.Timestamp("2020-01-01")),
     ):

@@ -73,7 +73,7 @@ class TestWhitening:
     def test_collinear_columns_are_named(self, rng):
         X = rng.normal(size=(100, 3))
         X[:, 2] = 4.0
-        with refuses("columns_collinear", column=2):
+        with refuses("columns_collinear", column="x2"):
             Whitening.of(ArraySource(X))
         with refuses("whitening_needs_two_rows", n=1):
             Whitening.of(ArraySource(X[:1]))

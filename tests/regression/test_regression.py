@@ -283,7 +283,7 @@ def test_inputs_that_are_not_gaussian_are_noted_and_still_fitted(rng):
     assert match(found, vectors)[1] < 0.1
     (note,) = found.notes_
     assert note.code == "inputs_not_gaussian"
-    assert note.values["columns"] == [0, 1, 2]
+    assert note.values["columns"] == ["x0", "x1", "x2"]
     assert note.values["skewness"] == pytest.approx(2, rel=0.3)  # of the exponential distribution
     assert note.values["p_value"] < 1e-6
 
@@ -327,8 +327,8 @@ def test_collinear_and_constant_columns(rng):
     found = RegressionMixture(2, random_state=0).fit(wide, y)
     (constant,) = (note for note in found.notes_ if note.code == "columns_left_out")
     (dependent,) = (note for note in found.notes_ if note.code == "inputs_dependent")
-    assert constant.values == {"columns": [3]}
-    assert dependent.values == {"columns": [0, 1, 2], "n": 2, "of": 3}
+    assert constant.values == {"columns": ["x3"]}
+    assert dependent.values == {"columns": ["x0", "x1", "x2"], "n": 2, "of": 3}
     plain = RegressionMixture(2, random_state=0).fit(X, y)
     np.testing.assert_allclose(found.predict(wide), plain.predict(X), atol=1e-5)
     assert found.stats_["n_varying"] == 2

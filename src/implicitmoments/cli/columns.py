@@ -11,7 +11,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.cli.console import bad_input, print_note
-from implicitmoments.column_names import as_unnamed
+from implicitmoments.column_names import as_unnamed, column_place
 from implicitmoments.description import FileUnits, column_names, fit_columns
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def _names(text: str, option: str) -> tuple[str, ...]:
 
 
 def _places(words: str) -> str | None:
-    """Return columns as places in a file without names; None for a name that is no place."""
-    places = [as_unnamed(word) for word in words.split(",")]
-    return None if None in places else ",".join(str(place) for place in places)
+    """Return columns as their numbers in a file without names; None for a name that is none."""
+    places = [column_place(word) for word in words.split(",")]
+    return None if None in places else ",".join(map(str, places))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +97,10 @@ class ModelColumns:
         """Complete the given columns by those of the fit; labels only if they are needed.
 
         ``unnamed``: the columns of the rows have no names; without places all are features.
+        Places are given as numbers, which a file with names is asked for too.
         """
         names, given = self.names, self.given
-        if unnamed:
+        if unnamed or names is None:
             names, places = None, {name: _places(words) for name, words in given.items()}
             given = {name: words for name, words in places.items() if words is not None}
         if names is None and "features" in given:

@@ -23,7 +23,6 @@ from implicitmoments.cli.console import (
     print_note,
 )
 from implicitmoments.cli.input_files import InputFiles
-from implicitmoments.column_names import column_place
 from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import (
     Block,
@@ -146,19 +145,21 @@ def _copy(path: str, held: Path) -> None:
 def _open(
     files: InputFiles, places: Sequence[str], columns: Columns, keep_missing: bool
 ) -> FileSource:
-    """Open files; columns may be given by place if the files have no matching names."""
-    typed, by_place = (_arguments(columns, unnamed) for unnamed in (files.unnamed, True))
+    """Open files; columns may be given by number if the files have no matching names."""
+    typed, by_number = (_arguments(columns, numbers) for numbers in (files.unnamed, True))
     how: dict[str, Any] = {**vars(files.text), "keep_missing": keep_missing}
     given: Any = places[0] if len(places) == 1 else list(places)
     try:
         try:
             return open_file(given, **typed, **how)
         except InputError as error:
-            if error.code != "no_such_column" or by_place == typed:
+            if error.code != "no_such_column" or by_number == typed:
                 raise
             try:
-                return open_file(given, **by_place, **how)
-            except InputError:
+                return open_file(given, **by_number, **how)
+            except InputError as other:
+                if other.code not in ("no_such_column", "no_such_column_number"):
+                    raise  # the columns are there
                 raise error from None
     except InputError as error:
         what = error.values.get("what")
@@ -169,10 +170,9 @@ def _open(
         ) from error
 
 
-def _arguments(columns: Columns, unnamed: bool) -> dict[str, Any]:
+def _arguments(columns: Columns, numbers: bool) -> dict[str, Any]:
     def one(name: str | None) -> Any:
-        place = column_place(name) if unnamed and name is not None else None
-        return name if place is None else place
+        return int(name) if numbers and name is not None and name.isdecimal() else name
 
     return {
         "columns": columns.features and [one(name) for name in columns.features],

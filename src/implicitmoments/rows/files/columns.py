@@ -24,7 +24,7 @@ MOST_COMPARED = 1_000  # names that a mistyped one is compared with
 MOST_LISTED = 12  # names in a suggestion
 # what an error adds where it may help
 OTHERS_HINT = " or choose others: `columns={numeric!r}`"
-MARKER_HINT = "; cells that stand for missing numbers are named by `na_values={markers!r}`"
+MARKER_HINT = "; if such text stands for missing numbers, give `na_values={markers!r}`"
 
 
 class FileColumns(NamedTuple):

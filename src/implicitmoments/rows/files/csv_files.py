@@ -89,13 +89,14 @@ class CsvFile:
         self._booleans = {name for name in types if self._pa.types.is_boolean(types[name])}
         kinds = {name: kind for name, kind in types.items() if not is_number(kind)}
         self.not_numbers = {n: {"found": f"entries of type {kind}"} for n, kind in kinds.items()}
-        for code, about in self._faults(front, 1, kinds):  # each column with its first text
-            if not kinds:
-                break
+        # each column with its first text; a search of all lines where there is none would be slow
+        for code, about in self._faults(front, 1, kinds) if kinds else ():
             if code == "cell_not_a_number" and kinds.pop(about["column"], None) is not None:
                 line, cell = about["line"], brief(about["cell"])
                 found = f"text, such as {cell!r} in line {line}"
                 self.not_numbers[about["column"]] = {"found": found, "cell": cell, "line": line}
+                if not kinds:
+                    break
 
     def _are_years(self, table: Any) -> bool:
         """Say whether the first line is a header of years, unlike the rows beneath it.

@@ -56,7 +56,8 @@ class FileSource(Source):
 
     Examples
     --------
-    >>>     >>> from pathlib import Path
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> from implicitmoments.rows import open_file
     >>> path = Path(tempfile.mkdtemp()) / "rows.npy"
