@@ -54,7 +54,7 @@ def row_numbers(columns: Mapping[str, Any]) -> set[str]:
     found = set()
     for name, column in columns.items():
         if str(column.type) in ("int64", "int32", "uint64", "uint32", "double", "float"):
-            numbers = np.asarray(column.to_numpy(), dtype=np.float64)
+            numbers = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
             if counts_rows(numbers):
                 found.add(name)
     return found

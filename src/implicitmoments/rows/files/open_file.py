@@ -214,7 +214,7 @@ def _check_agreement(first: FilePart, other: FilePart, wanted: Mapping[str, Any]
     files = {"file": other.columns.file, "other_file": first.columns.file}
     named = [part.columns.has_names for part in (other, first)]
     if named[0] != named[1]:
-        words = {True: "names of columns", False: "none"}
+        words = {True: "names of columns", False: "no names of columns"}
         raise refusal("names_differ", **files, found=words[named[0]], expected=words[named[1]])
     found, expected = (list(chain(*part.chosen.values())) for part in (other, first))
     alone = {*found} ^ {*expected}

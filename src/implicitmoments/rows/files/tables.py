@@ -196,7 +196,8 @@ def table_columns(table: TableFile) -> FileColumns:
         names = [name for name in dict.fromkeys(table.names) if name not in others]
         for segment, n in enumerate(table.segment_rows if names else ()):
             if n:
-                batch = next(iter(table.batches(segment, names)))
+                with as_unreadable(table.path, "a table"):
+                    batch = next(iter(table.batches(segment, names)))
                 return row_numbers({name: batch.column(name) for name in names})
         return set()
 
