@@ -103,7 +103,10 @@ def test_a_marker_beyond_the_first_megabyte(tmp_path):
     assert np.isnan(values(tmp_path / "x.csv", na_values=["-"], keep_missing=True)[-1, 1])
 
 
-def test_words_are_no_markers(tmp_path):
+def test_long_texts_and_words_are_no_markers(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3," + "-" * 21 + "\n4,5\n")
+    with refuses("column_not_numeric", column="b", markers=[]):
+        open_file(tmp_path / "x.csv")
     (tmp_path / "x.csv").write_text("a,b\n1,2\n3,red\n4,blue\n5,green\n6,white\n")
     with refuses("column_not_numeric", column="b", markers=[]):
         open_file(tmp_path / "x.csv")

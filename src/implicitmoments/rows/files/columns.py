@@ -7,6 +7,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,7 +34,8 @@ class FileColumns(NamedTuple):
     ``not_numbers`` has values for an error about each column that does not hold numbers:
     ``"found"`` says what, ``"cell"`` and ``"line"`` belong to the first text. ``markers`` returns
     the texts among the numbers of a column that may stand for missing ones, and ``row_numbers``
-    the columns that number the rows; both may read the file, and are called for errors only.
+    those of some columns that number the rows; both may read the file, and are called for errors
+    only.
     """
 
     file: str
@@ -41,12 +43,15 @@ class FileColumns(NamedTuple):
     has_names: bool = True
     not_numbers: Mapping[str, Mapping[str, Any]] = {}
     markers: Callable[[str], list[str]] = lambda _: []
-    row_numbers: Callable[[], set[str]] = set
+    row_numbers: Callable[[Sequence[str]], set[str]] = lambda _: set()
 
     def suggested(self, without: Iterable[str]) -> list[str]:
         """Return the columns that may be features: numbers, and no numbers of rows."""
-        out = {*without, *self.not_numbers, *self.row_numbers(), ""}
-        return [n for n in self.names if n not in out and not INDEX.fullmatch(n)][:MOST_LISTED]
+        out = {*without, *self.not_numbers, ""}
+        others = (n for n in self.names if n not in out and not INDEX.fullmatch(n))
+        first = list(islice(others, 2 * MOST_LISTED))
+        numbering = self.row_numbers(first) if len(set(first)) == len(first) else set()
+        return [name for name in first if name not in numbering][:MOST_LISTED]
 
 
 def row_numbers(columns: Mapping[str, Any]) -> set[str]:

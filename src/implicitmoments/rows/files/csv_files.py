@@ -29,6 +29,7 @@ YEAR = re.compile("[12][0-9]{3}")
 # are those of pandas.
 MISSING = ("<NA>", "None")
 DECIMAL_HINT = "; if the decimal separator is a comma, give `decimal=','`"
+LONGEST_MARKER = 20  # characters
 MOST_MARKERS = 3  # different texts among numbers that may all stand for missing ones
 
 
@@ -195,8 +196,9 @@ class CsvFile:
 
     def _hint(self, cell: str) -> str:
         """Return what to try where a cell far from the first line is no number."""
-        comma = self._delimiter != "," and is_number_text(cell, ",")
-        return DECIMAL_HINT if comma else MARKER_HINT
+        if self._delimiter != "," and is_number_text(cell, ","):
+            return DECIMAL_HINT
+        return MARKER_HINT if _may_be_marker(cell) else ""
 
     def _faults(
         self, text: bytes, line: int, numbers: Collection[str]
@@ -237,12 +239,18 @@ class CsvFile:
                     n_others += 1
                 else:
                     found[cells[place]] = None
-        return list(found) if n_others and len(found) <= MOST_MARKERS else []
+        few = n_others > 0 and len(found) <= MOST_MARKERS
+        return list(found) if few and all(map(_may_be_marker, found)) else []
 
-    def row_numbers(self) -> set[str]:
-        """Return the columns that number the rows."""
-        table = self._parse(next(self._pieces(), b""), 1)
-        return row_numbers(dict(zip(self.names, table.columns, strict=True)))
+    def row_numbers(self, names: Sequence[str]) -> set[str]:
+        """Return those of some columns that number the rows."""
+        types = {name: self._pa.float64() for name in names if name not in self._booleans}
+        table = self._parse(next(self._pieces(), b""), 1, types) if types else None
+        return set() if table is None else row_numbers({n: table.column(n) for n in types})
+
+
+def _may_be_marker(cell: str) -> bool:
+    return len(cell) <= LONGEST_MARKER and cell.isprintable()
 
 
 def _first_line(text: bytes) -> bytes:

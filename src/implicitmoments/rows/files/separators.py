@@ -7,9 +7,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 
 SEPARATORS = (",", ";", "\t", "|")
 COMPARED = 200  # lines whose numbers of cells are compared
+TRIED = 2_000  # cells that are tried as numbers where separators do equally well
+QUOTE = '"'
 LINE_END = re.compile(r"[\r\n]+")
 
 
@@ -21,8 +24,11 @@ def find_separator(text: str, decimal: str | None = None) -> str:
     """
     lines = [line for line in LINE_END.split(text, maxsplit=COMPARED)[:COMPARED] if line]
     usual = [sep for sep in SEPARATORS if sep != decimal]
-    scores = {sep: _agreement([cut(line, sep) for line in lines], sep) for sep in usual}
-    return max(usual, key=lambda sep: scores[sep])  # the first of equals
+    shares = {sep: _agreement(lines, sep) for sep in usual}
+    best = [sep for sep in usual if shares[sep] == max(shares.values())]
+    if len(best) == 1 or not shares[best[0]]:
+        return best[0]
+    return max(best, key=lambda sep: _share_of_numbers(lines, sep))  # the first of equals
 
 
 def find_decimal(text: str, sep: str) -> str:
@@ -52,12 +58,18 @@ def is_number_text(text: str, decimal: str = ".") -> bool:
         return False
 
 
-def _agreement(rows: Sequence[Sequence[str]], sep: str) -> tuple[float, float]:
-    """Return the share of lines with the usual number of cells, and that of numbers in them."""
-    ((width, n),) = Counter(map(len, rows)).most_common(1) or [(0, 0)]
-    if width < 2:
-        return 0.0, 0.0
-    cells = [cell for row in rows if len(row) == width for cell in row if cell]
-    decimals = (".",) if sep == "," else (".", ",")
+def _agreement(lines: Sequence[str], sep: str) -> float:
+    """Return the share of lines with the most frequent number of cells; 0 if that is one."""
+    widths = Counter(
+        len(cut(line, sep)) if QUOTE in line else line.count(sep) + 1 for line in lines
+    )
+    width, n = max(widths.items(), key=lambda item: item[1], default=(0, 0))
+    return n / len(lines) if width > 1 else 0.0
+
+
+def _share_of_numbers(lines: Sequence[str], sep: str) -> float:
+    """Return the share of numbers among the first cells that are not empty."""
+    every = (cell for line in lines for cell in cut(line, sep) if cell)
+    cells, decimals = list(islice(every, TRIED)), (".",) if sep == "," else (".", ",")
     numbers = sum(any(is_number_text(cell, mark) for mark in decimals) for cell in cells)
-    return n / len(rows), numbers / max(len(cells), 1)
+    return numbers / max(len(cells), 1)

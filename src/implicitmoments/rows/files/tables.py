@@ -192,8 +192,7 @@ def table_columns(table: TableFile) -> FileColumns:
         if not is_number(kind)
     }
 
-    def numbering() -> set[str]:
-        names = [name for name in dict.fromkeys(table.names) if name not in others]
+    def numbering(names: Sequence[str]) -> set[str]:
         for segment, n in enumerate(table.segment_rows if names else ()):
             if n:
                 with as_unreadable(table.path, "a table"):
