@@ -167,7 +167,7 @@ def _note_columns(source: FileSource, columns: Columns) -> None:
 
     Rows of several files may be numbered in each file: the first one is examined.
     """
-    n = source.parts[0][1]
+    n = source._parts[0][1]
     if columns.features or source.n_features < 2 or n < COUNTED:
         return
     names = source.feature_names or feature_places(source.columns, source.n_features)

@@ -91,7 +91,7 @@ class FileSource(Source):
         self._close = weakref.finalize(self, reader.close)
 
     @property
-    def parts(self) -> list[tuple[str, int]]:
+    def _parts(self) -> list[tuple[str, int]]:
         """The files and their numbers of rows, in order; one unless files were joined."""
         joined: list[tuple[str, int]] | None = getattr(self._reader, "sizes", None)
         return joined or [(self.file, self.n_rows)]
@@ -113,7 +113,7 @@ class FileSource(Source):
         """Raise an error that names the file of several, and the row in it."""
         names = self.feature_names or feature_places(self.columns, self.n_features)
         start = 0
-        for file, n in self.parts:
+        for file, n in self._parts:
             low, high = max(rows.start, start), min(rows.stop, start + n)
             if low < high:
                 part = {name: c[low - rows.start : high - rows.start] for name, c in block.items()}
