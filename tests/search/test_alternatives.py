@@ -1,0 +1,70 @@
+"""Comparisons of a fit with other fits end where nothing is to be gained."""
+
+import math
+
+import numpy as np
+import pytest
+
+from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
+from implicitmoments.rows import Rows
+from implicitmoments.search import (
+    SEARCH,
+    add_components,
+    alternatives,
+    rank_moves,
+    run_em,
+    tails,
+)
+from implicitmoments.search.trials import Merges
+
+FAMILY = GaussianFamily(CovarianceType("tied_spherical"))
+N = 1_000
+
+
+def components(k):
+    means = np.arange(2.0 * k).reshape(k, 2)
+    return Gaussians(np.full(k, 1 / k), means, np.ones((k, 2)))
+
+
+@pytest.mark.parametrize(("k", "left"), [(4, 3), (8, 7), (32, 28), (64, 56)])
+def test_one_in_eight_components_is_merged_at_a_time(monkeypatch, k, left):
+    """Where a merge may pay but none is known to; with few components one by one."""
+    state, penalty = components(k), 1.5 * math.log(N)
+    pairs = np.arange(k).reshape(-1, 2)
+    for factor, expected in ((2.0, left), (0.5, k // 2), (10.0, None)):
+        losses = np.full(len(pairs), factor * penalty)
+        merges = Merges(losses, pairs, state.take(pairs[:, 0]))
+        monkeypatch.setattr(tails.trials, "merges_of", lambda *_, merges=merges: merges)
+        found = tails._merged(FAMILY, None, state, N)
+        assert (None if found is None else found.k) == expected
+
+
+def test_components_are_added_while_a_rival_may_be_surpassed(monkeypatch):
+    """Six groups, two of them with their own components and four that share one.
+
+    More are added, unless another way gains far more.
+    """
+    rng = np.random.default_rng(0)
+    centers = 8.0 * np.array([[0, 9], [9, 9], [0, 0], [1, 0], [2, 0], [3, 0]])
+    rows = Rows.of(np.repeat(centers, 200, axis=0) + rng.normal(size=(1_200, 2))).hold()
+    means = np.vstack([centers[:2], centers[2:].mean(axis=0)])
+    state = run_em(FAMILY, rows, Gaussians(np.ones(3) / 3, means, np.ones((3, 2))), SEARCH)
+    fit, level = state.state, state.level
+    ranking, rounds = rank_moves(FAMILY, rows, fit, rng), []
+
+    def counted(*arguments):
+        rounds.append(arguments)
+        return one_more(*arguments)
+
+    one_more = alternatives.one_more
+    monkeypatch.setattr(alternatives, "one_more", counted)
+    gains = {}
+    for rival in (0.0, 1e9):
+        rounds.clear()
+        found = add_components(FAMILY, fit, ranking, rows, level, rng, rival)
+        gains[rival] = found.gain
+        assert len(rounds) == 1
+    assert gains[0.0] == gains[1e9] > 0
+    rounds.clear()
+    add_components(FAMILY, fit, ranking, rows, level, rng, 1.01 * gains[0.0])
+    assert len(rounds) > 1
