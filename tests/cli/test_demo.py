@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import subprocess
 import sys
 
@@ -8,27 +10,49 @@ from typer.testing import CliRunner
 from implicitmoments import __version__, load
 from implicitmoments.cli import main
 from implicitmoments.cli.app import app
+from implicitmoments.cli.demo import HEADS
 
 run = CliRunner().invoke
 
 
-def test_demo_prints_a_table_and_writes_its_files(tmp_path):
-    folder = tmp_path / "made" / "here"
-    result = run(app, ["demo", "-o", str(folder)])
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """What the demonstration prints, in a folder whose name is short, and the folder."""
+    folder = tmp_path_factory.mktemp("demo") / "made" / "here"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.getbasetemp())
+        result = run(app, ["demo", "-o", os.path.relpath(folder)])
     assert result.exit_code == 0, result.output
-    assert "regressions" in result.output
-    rows = json.loads((folder / "table.json").read_text())
-    assert len(rows) == 5
-    assert all(row["error"] < 0.3 for row in rows[:-1])
-    assert rows[-1]["paper_error"] < 1e-10
-    assert all(len(row["spectra"]) >= row["order"] // 2 for row in rows)
+    return result.stdout, folder
+
+
+def test_demo_prints_one_table_a_sentence_and_the_files(shown):
+    text, folder = shown
+    assert max(map(len, text.splitlines())) <= 80
+    before, after = re.split(
+        r"^ *─+ *$", text.rstrip(), flags=re.M
+    )  # fails unless there is one rule
+    assert re.split("  +", before.strip()) == list(HEADS)
+    rows = [re.split("  +", line.strip()) for line in after.splitlines() if line.startswith(" ")]
+    learned = json.loads((folder / "learned.json").read_text())
+    assert [row[0] for row in rows if row[0]] == [row["problem"] for row in learned]
+    assert all(len(row) == len(HEADS) for row in rows if row[0])
+    closing = [line for line in after.splitlines() if line and not line.startswith(" ")]
+    sentence = " ".join(line for line in closing if not line.startswith("wrote "))
+    assert sentence.count(".") == 1
+    assert f"{len(learned)} of {len(learned)}" in sentence
+    assert "report.html" in closing[-1]
+
+
+def test_demo_writes_its_files(shown):
+    _, folder = shown
     learned = json.loads((folder / "learned.json").read_text())
     assert len(learned) == 4
     assert all(row["error"] < row["usual_error"] for row in learned)
     assert (folder / "report.html").read_text().startswith("<!")
     assert load(folder / "mixture.im").n_components_ == 60
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["learned.json", "mixture.im", "report.html", "table.json"]
+    assert names == ["learned.json", "mixture.im", "report.html"]
 
 
 def test_a_file_in_the_way_is_said_before_any_work(refused, tmp_path):
