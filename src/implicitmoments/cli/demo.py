@@ -205,7 +205,7 @@ def _table(rows: list[Row]) -> Table:
 def _closing_sentence(rows: list[Row]) -> str:
     better = sum(row["error"] < row["usual_error"] for row in rows)
     sentence = (
-        "Error is the distance from the truth behind the data, and 0 is exact: this library has the "
-        f"smaller error in {better} of {len(rows)} problems."
+        "Error is the distance from the truth behind the data, and 0 is exact: this library has "
+        f"the smaller error in {better} of {len(rows)} problems."
     )
     return fill(sentence, WIDTH)
