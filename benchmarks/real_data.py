@@ -185,7 +185,7 @@ def one_set(result: dict[str, Any], name: str, kinds: dict[str, dict[str, Fit]])
     yield f"### {name}"
     yield ""
     columns = "1 column" if result["d"] == 1 else f"{result['d']} columns"
-    yield f"{rows}, {columns}{constant}, k = {result['k']}."
+    yield f"{rows}, {columns}{constant}, $k = {result['k']}$."
     yield ""
     tools = "scikit-learn | mclust"
     heads = f"log-likelihood: ours | other seeds | {tools}"

@@ -36,10 +36,10 @@ cell = (axis[1] - axis[0]) ** 2
 print(f"total variation distance {np.abs(found - exact).sum() * cell / 2:.3f}")
 
 # %%
-# Left: the contours of the estimate agree with those of the truth. Right: labels sampled at x = 2
-# and their true distribution. It is bimodal, with one mode per line, and least squares would
-# predict a value between them. There are few rows so far from the centre, and the polynomial is
-# less accurate there: it makes the valley too deep.
+# Left: the contours of the estimate agree with those of the truth. Right: labels sampled at
+# :math:`x = 2` and their true distribution. It is bimodal, with one mode per line, and least
+# squares would predict a value between them. There are few rows so far from the centre, and the
+# polynomial is less accurate there: it makes the valley too deep.
 
 drawn = model.sample_y(np.full((1, 1), 2.0), 4_000)[0]
 wide = np.linspace(-6, 6, 121)

@@ -43,7 +43,8 @@ for step, eta in zip(run.steps, np.asarray(run.etas), strict=True):
     )
 
 # %%
-# Queries. ⟨x ⊗ x ⊗ x, M_3⟩ needs no auxiliary random draws; ⟨H_3(x), M_3⟩ averages over some.
+# Queries. :math:`\langle x \otimes x \otimes x, M_3 \rangle` needs no auxiliary random draws;
+# :math:`\langle H_3(x), M_3 \rangle` averages over some.
 
 points = np.random.default_rng(1).normal(size=(500, 8))
 closed = implicit_moments(problem, n_components=3, order=ORDER)

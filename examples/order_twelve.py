@@ -1,10 +1,10 @@
-"""
+r"""
 A moment of order twelve
 ========================
 
-In twenty features a tensor of order 12 has 20^12 = 4 · 10^15 entries, 33 petabytes in double
-precision. It is never formed: :func:`~implicitmoments.implicit_moments` stores nested subspaces of
-at most k directions, and computes inner products with the tensor through them.
+In twenty features a tensor of order 12 has :math:`20^{12} = 4 \cdot 10^{15}` entries, 33 petabytes
+in double precision. It is never formed: :func:`~implicitmoments.implicit_moments` stores nested
+subspaces of at most k directions, and computes inner products with the tensor through them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ K, D, ORDER = 6, 20, 12
 _, truth = make_spherical_mixture(1, K, D, radius=1.0, random_state=0)
 
 # %%
-# A query is a circuit. This one is x ⊗ … ⊗ x with twelve factors; ``describe`` prints its cost
-# before anything is computed.
+# A query is a circuit. This one is :math:`x \otimes \ldots \otimes x` with twelve factors;
+# ``describe`` prints its cost before anything is computed.
 
 question = power(vector("x"), ORDER)
 print(describe(question, n_features=D, width=K))
@@ -38,8 +38,8 @@ exact = truth.power(points, ORDER)
 print(f"largest relative error {np.abs(answers / exact - 1).max():.0e}")
 
 # %%
-# Left: results against the truth, Σ w_i (v_i · x)^12, over many powers of ten. Right: the numbers
-# stored, compared with the entries of the tensor, for every order.
+# Left: results against the truth, :math:`\sum_i w_i (v_i \cdot x)^{12}`, over many powers of ten.
+# Right: the numbers stored, compared with the entries of the tensor, for every order.
 
 orders = np.arange(2, ORDER + 1)
 steps = [(r, sum(K * (D if s == 1 else K * D) for s in range(1, r + 1))) for r in orders]

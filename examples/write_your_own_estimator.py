@@ -1,4 +1,4 @@
-"""
+r"""
 Write your own estimator
 ========================
 
@@ -6,11 +6,14 @@ Write a :class:`~implicitmoments.MomentProblem` from scratch, check it against i
 reference, then use it.
 
 The model: every row is one object, of one of k hidden kinds, measured several times. Reading j of
-a row is v_i + noise, with the vector v_i of the row's kind and noise of mean zero, independent
-from reading to reading; nothing else is known about its distribution. Different readings in
-different slots are then unbiased, whatever the noise::
+a row is :math:`v_i` plus noise, with the vector :math:`v_i` of the row's kind and noise of mean
+zero, independent from reading to reading; nothing else is known about its distribution. Different
+readings in different slots are then unbiased, whatever the noise:
 
-    E[x_1 ⊗ x_2 ⊗ … ⊗ x_t] = Σ_i w_i v_i ⊗ … ⊗ v_i = M_t
+.. math::
+
+    \mathrm{E}[x_1 \otimes x_2 \otimes \cdots \otimes x_t]
+    = \sum_i w_i v_i \otimes \cdots \otimes v_i = M_t
 
 The recursion for order m asks for moments up to order 2m, so a row needs 2m readings.
 """
@@ -37,8 +40,8 @@ N_FEATURES = 6
 N_ROWS = 60_000
 
 # %%
-# **The problem.** ``circuit`` says which tensor of one row has the mean M_t, and ``draw`` gives
-# the numbers that it reads. A second class has a mistake, to show that the checks can fail:
+# **The problem.** ``circuit`` says which tensor of one row has the mean :math:`M_t`, and ``draw``
+# gives the numbers that it reads. A second class has a mistake, to show that the checks can fail:
 # with the same reading in every slot the noise is multiplied with itself.
 
 

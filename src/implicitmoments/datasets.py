@@ -85,7 +85,7 @@ class Truth:
         Returns
         -------
         Truth
-            With k² vectors.
+            With :math:`k^2` vectors.
         """
         k, d = self.vectors.shape
         apart = (self.vectors[:, None, :] - self.vectors[None, :, :]).reshape(k * k, d)

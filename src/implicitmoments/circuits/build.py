@@ -68,7 +68,7 @@ def unit() -> Circuit:
 
 
 def power(x: Circuit, order: int) -> Circuit:
-    """Return the tensor power of a vector, ``x ⊗ x ⊗ … ⊗ x``.
+    r"""Return the tensor power of a vector, :math:`x \otimes \cdots \otimes x`.
 
     Parameters
     ----------

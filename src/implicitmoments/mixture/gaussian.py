@@ -77,7 +77,8 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
         Least variance along any direction, relative to the variances of the columns. Whatever it
         is, components do not collapse: one with too few rows for its covariance borrows from the
         pooled covariance; in a column whose values repeat at steps of h no variance is below
-        h²/2π; and none is below what the precision of the rows resolves beside the mean.
+        :math:`h^2/2\pi`; and none is below what the precision of the rows resolves beside the
+        mean.
     max_iter : int, default 500
         The largest number of EM iterations over all rows; 0 for what the search has found, or
         for the start that is given.
@@ -126,8 +127,8 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
         Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
         ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
         Of the multivariate t its scale matrices, which are smaller than its covariances by a
-        factor (ν − 2)/ν for ν > 2. Columns that are constant are left out of the fit, and have
-        zeros; spherical types have the variance of the others.
+        factor :math:`(\nu - 2)/\nu` for :math:`\nu > 2`. Columns that are constant are left out of
+        the fit, and have zeros; spherical types have the variance of the others.
     degrees_of_freedom_ : float
         Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, mean_errors_, covariance_errors_ : arrays or None

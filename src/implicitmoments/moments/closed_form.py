@@ -88,8 +88,8 @@ class BalancedMoments:
     def hermite(self, coordinates: Array, orders: Iterable[int]) -> dict[int, Array]:
         r"""Return :math:`\langle H_n(x), M_n \rangle` for rows given in the frame, by order.
 
-        Deterministic, in O(n · k² p) operations per row: the images of the row along the chain,
-        and a bilinear form in them for each number of contractions.
+        Deterministic, in :math:`O(n k^2 p)` operations per row: the images of the row along the
+        chain, and a bilinear form in them for each number of contractions.
         """
         wanted = list(orders)
         longest = max((max(self.by_order[n]) for n in wanted), default=0)

@@ -188,7 +188,7 @@ class HermiteProblem(MomentProblem):
         return weights
 
     def circuit(self, order: int) -> Circuit:
-        """Return ``c · √order! · hermite(x, y, order)``."""
+        r"""Return the circuit :math:`c \sqrt{t!} \, H_t(x, y)` of order t."""
         x, y, c = vector("x"), vector("y"), scalar("c")
         return math.sqrt(math.factorial(order)) * c * hermite(x, y, order)
 

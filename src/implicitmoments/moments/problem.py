@@ -80,7 +80,7 @@ class MomentProblem(ABC):
 
     @abstractmethod
     def circuit(self, order: int) -> Circuit:
-        """Return the circuit S_t.
+        """Return the circuit :math:`S_t`.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class MomentProblem(ABC):
 
     @abstractmethod
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
-        """Return the inputs of ``circuit(order)`` for the given rows: one block of D_t.
+        """Return the inputs of ``circuit(order)`` for the given rows: one block of :math:`D_t`.
 
         Different rows are independent draws.
 

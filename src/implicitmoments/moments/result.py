@@ -345,7 +345,7 @@ class ClosedFormMoments(ImplicitMoments):
     def hermite(self, points: Array, order: int | None = None) -> Any:
         r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
 
-        Deterministic, in O(n · k² p) operations per row.
+        Deterministic, in :math:`O(n k^2 p)` operations per row.
 
         Parameters
         ----------

@@ -107,7 +107,7 @@ class ActivationSumProblem(HermiteProblem):
 
     @property
     def parity(self) -> int:
-        """The factor by which σ(−u) is σ(u): 1 if even, −1 if odd, 0 if there is none."""
+        r"""The sign in :math:`\sigma(-u) = \pm \sigma(u)`: 1 if even, −1 if odd, 0 if neither."""
         odd, even = (any(_present(self.activation, t) for t in PARITY[i::2]) for i in (1, 0))
         return int(even) - int(odd)
 
@@ -140,7 +140,7 @@ class ActivationSumProblem(HermiteProblem):
         return self.coefficient(order) * math.sqrt(math.factorial(order))
 
     def weigh(self, order: int, block: Block, rows: range) -> Array:  # noqa: ARG002
-        """Return ``y / (c_t · √t!)``, or ``y / √t!`` with biases."""
+        r"""Return :math:`y / (c_t \sqrt{t!})`, or :math:`y / \sqrt{t!}` with biases."""
         if not self.has_order(order):
             raise InputError(
                 "order_without_data",

@@ -159,7 +159,7 @@ def relu() -> Activation:
 
 
 def leaky_relu(slope: float = 0.01) -> Activation:
-    """Return u for positive u and ``slope · u`` for negative: (1 − slope) relu(u) + slope · u.
+    """Return u for positive u and ``slope`` times u for negative.
 
     Parameters
     ----------

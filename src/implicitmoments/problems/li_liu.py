@@ -122,7 +122,7 @@ class LiLiuMixtureProblem(MomentProblem):
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
 
     def circuit(self, order: int) -> Circuit:
-        """Return ``√order! · li_liu_hermite(x, order)``."""
+        r"""Return :math:`\sqrt{t!}` times ``li_liu_hermite`` of order t."""
         return math.sqrt(math.factorial(order)) * li_liu_hermite(vector("x"), order)
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:

@@ -75,8 +75,9 @@ class RegressionMixtureProblem(HermiteProblem):
     X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
     y : array of shape (n_samples,), or None for Rows and Source
     weights : {"orthogonal", "monomial", "fourier"}, default "orthogonal"
-        The monic orthogonal polynomial of the distribution of y over t!, the paper's y^t / t!, or
-        :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over :math:`\omega^t`, with signs.
+        The monic orthogonal polynomial of the distribution of y over t!, the paper's
+        :math:`y^t / t!`, or :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over
+        :math:`\omega^t`, with signs.
     omega : float, optional
         Frequency of Fourier weights. By default :attr:`OMEGA` over the root mean square of y: the
         signal of order t is largest at :math:`\sqrt t` over it, and orders 2, 4 and 6 are used

@@ -175,7 +175,7 @@ class PopulationProblem(MomentProblem):
         self.n_features = int(truth.vectors.shape[1])
 
     def circuit(self, order: int) -> Circuit:
-        """Return ``Σ_i w_i · v_i ⊗ … ⊗ v_i``."""
+        r"""Return :math:`\sum_i w_i v_i \otimes \cdots \otimes v_i`."""
         k = len(self.truth.weights)
         terms = [scalar(f"w{i}") * power(vector(f"v{i}"), order) for i in range(k)]
         return sum(terms[1:], start=terms[0])

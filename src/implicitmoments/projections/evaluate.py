@@ -66,7 +66,7 @@ def evaluate_split(
     *,
     first_row: int = 0,
 ) -> list[tuple[Array, Array]]:
-    r"""Evaluate through ``left ⊗ right`` as a short sum of outer products.
+    r"""Evaluate through the product of two projections as a short sum of outer products.
 
     Appends only ever add a last slot, so the circuit can be cut after ``left.order`` slots:
     the output is :math:`\sum_j L_j \otimes R_j`, one term for each wire j that crosses the cut::

@@ -54,7 +54,7 @@ class Step:
         return self.copies * int(inner)
 
     def apply(self, carried: Array, vector: Array) -> Array:
-        """Map ``carried ⊗ vector``.
+        r"""Map :math:`\mathrm{carried} \otimes \mathrm{vector}`.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Step:
         return self.apply_joined(outer_rows(carried, vector))
 
     def apply_joined(self, joined: Array) -> Array:
-        """Map rows of ``R^{n_in} ⊗ R^{n_features}``.
+        r"""Map rows of :math:`\mathbb{R}^{n_\mathrm{in}} \otimes \mathbb{R}^d`.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Step:
         return xp.reshape(joined, (self.n_out, self.n_in * self.n_features))
 
     def repeat(self, copies: int) -> Step:
-        """Return ``I_copies ⊗ self``.
+        """Return the tensor product of an identity with this step.
 
         Parameters
         ----------
@@ -125,8 +125,8 @@ class Step:
 class RecursiveProjection:
     r"""A pseudo-projection :math:`(\mathbb{R}^d)^{\otimes t} \to \mathbb{R}^n` in t steps.
 
-    Step i is a matrix of shape ``(n_i, n_{i-1}·d)`` with orthonormal rows, ``n_0 = 1``; the
-    steps are applied left to right, each contracting one slot of the tensor::
+    Step i is a matrix of shape :math:`n_i \times n_{i-1} d` with orthonormal rows,
+    :math:`n_0 = 1`; the steps are applied left to right, each contracting one slot of the tensor::
 
         1 ──[φ_1]──n_1──[φ_2]──n_2── ⋯ ──[φ_t]── n_t
               │           │                 │
@@ -134,8 +134,8 @@ class RecursiveProjection:
 
     Parameters
     ----------
-    steps : sequence of arrays, step i of shape (n_i, n_{i-1}·d)
-        With orthonormal rows.
+    steps : sequence of arrays, step i of shape (rows, columns)
+        With orthonormal rows, and as many columns as the step before has rows, times d.
     tolerance : float, optional
         Largest orthonormality defect accepted; the square root of the precision by default.
 
@@ -146,11 +146,11 @@ class RecursiveProjection:
     n_features : int
         Length d of a slot.
     dim : int
-        Dimension n_t of the image.
+        Dimension :math:`n_t` of the image.
     width : int
         Largest dimension between steps (the paper's *size*).
     defect : float
-        Largest Frobenius norm of ``φ φᵀ − I`` over the steps.
+        Largest Frobenius norm of :math:`\varphi \varphi^\top - I` over the steps.
 
     Examples
     --------
@@ -274,7 +274,10 @@ class RecursiveProjection:
         return self._from_steps((*self.steps, added), self.n_features, max(self.defect, defect))
 
     def tensor(self, other: RecursiveProjection) -> RecursiveProjection:
-        """Return ``self ⊗ other``, with steps ``φ_1 … φ_t, I ⊗ θ_1 … I ⊗ θ_s`` (Lemma 3.8).
+        r"""Return the tensor product with another projection (Lemma 3.8).
+
+        Its steps are :math:`\varphi_1, \ldots, \varphi_t` and
+        :math:`I \otimes \theta_1, \ldots, I \otimes \theta_s`.
 
         Parameters
         ----------

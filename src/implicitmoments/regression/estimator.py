@@ -97,7 +97,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
     intercept_ : array of shape (k,)
     noise_ : array of shape (k,)
         Standard deviations; equal where they are shared. Of Student's t its scales, which are
-        smaller than standard deviations by a factor √((ν − 2)/ν) for ν > 2.
+        smaller than standard deviations by a factor :math:`\sqrt{(\nu - 2)/\nu}` for
+        :math:`\nu > 2`.
     degrees_of_freedom_ : float
         Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
     weight_errors_, coef_errors_, intercept_errors_, noise_errors_ : arrays or None
