@@ -34,7 +34,8 @@ from implicitmoments.theory.applications import (
     mixture_second_moment,
     regression_second_moment,
 )
-from implicitmoments.theory.proposition import Box, log_hermite_second_moment
+from implicitmoments.theory.hermite_variance import log_hermite_second_moment
+from implicitmoments.theory.proposition import Box
 from sample_efficiency import PROBLEMS, SEEDS, TARGET, D, K, error, rows_needed
 
 NOISE = 0.3  # of the regressions in sample_efficiency

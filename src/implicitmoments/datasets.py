@@ -44,6 +44,11 @@ class Truth:
     noise : float
         Standard deviation of the label noise, or of a spherical component.
 
+    See Also
+    --------
+    make_spherical_mixture : Rows of a spherical mixture.
+    implicitmoments.problems.PopulationProblem : Exact moments of known vectors.
+
     Examples
     --------
     >>> import numpy as np
@@ -160,6 +165,12 @@ def make_spherical_mixture(
     truth : Truth
         Means as vectors, and the component of each row.
 
+    See Also
+    --------
+    make_pairwise_differences : Differences of such rows.
+    Truth : The model behind synthetic data.
+    implicitmoments.SphericalMixture : Spherical covariances, one variance or several.
+
     Examples
     --------
     >>> from implicitmoments.datasets import make_spherical_mixture
@@ -194,6 +205,11 @@ def make_pairwise_differences(
     truth : Truth
         With ``n_components ** 2`` vectors, ``n_components`` of them zero; see
         :meth:`Truth.differences`.
+
+    See Also
+    --------
+    make_spherical_mixture : Rows of a spherical mixture.
+    Truth : The model behind synthetic data.
 
     Examples
     --------
@@ -232,6 +248,11 @@ def make_regression_mixture(
     X : array of shape (n_samples, n_features)
     y : array of shape (n_samples,)
     truth : Truth
+
+    See Also
+    --------
+    Truth : The model behind synthetic data.
+    implicitmoments.RegressionMixture : The lines, and the line of each row.
 
     Examples
     --------
@@ -275,6 +296,11 @@ def make_activation_sum(
     y : array of shape (n_samples,)
     truth : Truth
         With unit vectors.
+
+    See Also
+    --------
+    Truth : The model behind synthetic data.
+    implicitmoments.ActivationSumRegressor : A sum of known activations of hidden directions.
 
     Examples
     --------

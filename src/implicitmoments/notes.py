@@ -261,6 +261,10 @@ class InputTypeError(CodedError, TypeError):
 class AssumptionWarning(UserWarning):
     """The data do not look like what the model assumes; the message says what to do.
 
+    See Also
+    --------
+    FitWarning : Another number, shape or start may fit better.
+
     Examples
     --------
     >>> import warnings
@@ -278,6 +282,10 @@ class FitWarning(AssumptionWarning):
     """Another number or shape of components, or another start, may fit better.
 
     Searches over numbers of components fit too few and too many on purpose, and may ignore it.
+
+    See Also
+    --------
+    AssumptionWarning : The data do not look like what a model assumes.
 
     Examples
     --------

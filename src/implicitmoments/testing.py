@@ -109,6 +109,11 @@ def random_circuit(rng: np.random.Generator, order: int, *, extra: int = 2) -> C
     -------
     Circuit
 
+    See Also
+    --------
+    random_inputs : Random inputs of a circuit.
+    random_projection : A random projection.
+
     Examples
     --------
     >>> random_circuit(np.random.default_rng(0), order=3).order
@@ -161,6 +166,10 @@ def random_inputs(
     dict of str to array
         One array per input.
 
+    See Also
+    --------
+    random_circuit : A random circuit.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -191,6 +200,10 @@ def random_projection(
     Returns
     -------
     RecursiveProjection
+
+    See Also
+    --------
+    random_circuit : A random circuit.
 
     Examples
     --------

@@ -12,7 +12,8 @@ from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.testing import refuses
 from implicitmoments.theory import error_bound, log10_hermite_second_moment, moment_bound
 from implicitmoments.theory.applications import mixture_second_moment
-from implicitmoments.theory.proposition import Box, log_hermite_second_moment
+from implicitmoments.theory.hermite_variance import log_hermite_second_moment
+from implicitmoments.theory.proposition import Box
 
 
 def nodes(n):

@@ -173,6 +173,11 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    RegressionMixture : The lines, and the line of each row.
+    implicitmoments.problems.Activation : A function and its Hermite coefficients.
+
     Examples
     --------
     >>> from implicitmoments import ActivationSumRegressor

@@ -23,6 +23,11 @@ def vector(name: str) -> Circuit:
     Circuit
         Of order 1.
 
+    See Also
+    --------
+    scalar : A named scalar input.
+    power : The tensor power of a vector.
+
     Examples
     --------
     >>> vector("x").append(vector("y"))
@@ -44,6 +49,11 @@ def scalar(name: str) -> Circuit:
     Circuit
         Of order 0.
 
+    See Also
+    --------
+    vector : A named vector input.
+    unit : The number 1, the start of a chain.
+
     Examples
     --------
     >>> scalar("c") * vector("x")
@@ -58,6 +68,11 @@ def unit() -> Circuit:
     Returns
     -------
     Circuit
+
+    See Also
+    --------
+    vector : A named vector input.
+    scalar : A named scalar input.
 
     Examples
     --------
@@ -81,6 +96,11 @@ def power(x: Circuit, order: int) -> Circuit:
     -------
     Circuit of order ``order``
         Its size is ``order``.
+
+    See Also
+    --------
+    vector : A named vector input.
+    hermite : The extended Hermite tensor.
 
     Examples
     --------
@@ -114,6 +134,11 @@ def hermite(x: Circuit, y: Circuit, order: int) -> Circuit:
     -------
     Circuit of order ``order``
         Its size is O(order).
+
+    See Also
+    --------
+    power : The tensor power of a vector.
+    implicitmoments.projections.hermite_dense : Dense Hermite tensors.
 
     Examples
     --------

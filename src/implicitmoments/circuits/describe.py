@@ -81,6 +81,11 @@ class Description:
 def describe(circuit: Circuit, *, n_features: int, width: int) -> Description:
     """Describe the wires, orders and cost of a circuit before it is evaluated.
 
+    See Also
+    --------
+    Circuit : A plan for computing a tensor.
+    implicitmoments.projections.evaluate : Evaluate a circuit through a projection.
+
     Examples
     --------
     >>> from implicitmoments.circuits import describe, power, vector

@@ -35,6 +35,12 @@ class Circuit(ABC):
     size : int
         Number of operations, shared subcircuits counted once.
 
+    See Also
+    --------
+    vector : A named vector input.
+    describe : The cost of a circuit.
+    implicitmoments.projections.evaluate : Evaluate a circuit through a projection.
+
     Examples
     --------
     >>> from implicitmoments.circuits import scalar, vector

@@ -153,6 +153,12 @@ class SphericalMixtureClusterer(
         within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    SphericalMixture : Spherical covariances, one variance or several.
+    GaussianMixture : Covariances of any shape.
+    implicitmoments.theory.clustering_bound : Rows by Theorem 4.19.
+
     Notes
     -----
     Rows are read in five passes, up to 100 more with ``accuracy``, and never held; coordinates on

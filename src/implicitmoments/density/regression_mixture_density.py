@@ -163,6 +163,12 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    RegressionMixture : The lines, and the line of each row.
+    SphericalMixtureDensity : The density alone, also where components overlap.
+    implicitmoments.theory.regression_density_bound : Rows by Theorem 4.22.
+
     Notes
     -----
     Rows are read in 11 + degree/4 passes and never held; comparing degrees takes more. The clip,

@@ -175,6 +175,12 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    SphericalMixture : Spherical covariances, one variance or several.
+    RegressionMixtureDensity : The joint density of x and y alone.
+    implicitmoments.theory.mixture_density_bound : Rows by Theorem 4.16.
+
     Notes
     -----
     Rows are read in 3 + degree/2 passes and never held; comparing degrees takes more. The clip,

@@ -161,6 +161,12 @@ class GaussianMixture(GaussianMixtureDescription, MixtureEstimator):
         ``seconds_em``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    SphericalMixture : Spherical covariances, one variance or several.
+    RegressionMixture : The lines, and the line of each row.
+    implicitmoments.plot.components : Rows and components in two dimensions.
+
     Examples
     --------
     >>> import numpy as np

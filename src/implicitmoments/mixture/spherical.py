@@ -114,6 +114,12 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
         ``moment_orders`` of the moments; after ``partial_fit`` ``rows_seen``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    GaussianMixture : Covariances of any shape.
+    SphericalMixtureDensity : The density alone, also where components overlap.
+    SphericalMixtureClusterer : Labels by a test of pairs of rows.
+
     Examples
     --------
     >>> import implicitmoments as im

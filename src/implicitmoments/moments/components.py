@@ -50,6 +50,10 @@ class Components:
     decoded : Decoded or None
         Measurements that decide which components are resolved; None if nothing was decoded.
 
+    See Also
+    --------
+    ClosedFormMoments : The result of the closed form.
+
     Examples
     --------
     >>> import implicitmoments as im

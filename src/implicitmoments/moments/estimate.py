@@ -131,6 +131,12 @@ def implicit_moments(  # noqa: PLR0913 (keyword-only, each documented)
     ClosedFormMoments or PaperMoments
         The moments in compressed form, by method.
 
+    See Also
+    --------
+    MomentProblem : A problem defined by circuits.
+    HermiteProblem : A problem defined by one weight per row.
+    implicitmoments.moments.ClosedFormMoments : The result of the closed form.
+
     Examples
     --------
     >>> from implicitmoments.datasets import make_spherical_mixture

@@ -68,6 +68,11 @@ class HermiteProblem(MomentProblem):
     reduces : bool
         Whether :meth:`reduce` removes lower orders from the weights.
 
+    See Also
+    --------
+    MomentProblem : A problem defined by circuits.
+    implicit_moments : Estimate moments of a problem.
+
     Examples
     --------
     The means of a mixture have weight 1, the default:

@@ -52,6 +52,11 @@ class MomentProblem(ABC):
     notes : tuple of Note
         What is to be said about the rows; a result has it among its notes.
 
+    See Also
+    --------
+    HermiteProblem : A problem defined by one weight per row.
+    implicit_moments : Estimate moments of a problem.
+
     Examples
     --------
     Moments of vectors that are observed without noise:

@@ -227,6 +227,10 @@ class PaperMoments(ImplicitMoments):
     runs : tuple of Run
         One per repeat; answers are medians over them.
 
+    See Also
+    --------
+    ClosedFormMoments : The result of the closed form.
+
     Examples
     --------
     >>> import implicitmoments as im
@@ -310,6 +314,11 @@ class ClosedFormMoments(ImplicitMoments):
     ----------
     folds : tuple of Fold
         One, or two with cross-fitting; answers are means over them.
+
+    See Also
+    --------
+    PaperMoments : The result of the paper's algorithm.
+    Components : Weights and vectors decoded from moments.
 
     Examples
     --------

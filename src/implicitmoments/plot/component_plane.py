@@ -61,6 +61,11 @@ def components(
     matplotlib.axes.Axes
         Titled with the number of components.
 
+    See Also
+    --------
+    fit : The model against the rows.
+    implicitmoments.report.write_report : One HTML page about a fitted model.
+
     Examples
     --------
     >>> import implicitmoments as im

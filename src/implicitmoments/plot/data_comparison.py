@@ -48,6 +48,11 @@ def fit(
     matplotlib.axes.Axes
         Its note has the number of rows used.
 
+    See Also
+    --------
+    components : Rows and components in two dimensions.
+    implicitmoments.report.write_report : One HTML page about a fitted model.
+
     Examples
     --------
     >>> import implicitmoments as im

@@ -57,6 +57,11 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     matplotlib.axes.Axes
         With a logarithmic scale where eigenvalues differ in magnitude.
 
+    See Also
+    --------
+    convergence : The likelihood by iteration.
+    implicitmoments.report.write_report : One HTML page about a fitted model.
+
     Examples
     --------
     >>> import implicitmoments as im
@@ -120,6 +125,11 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
         Its note says so if the fit did not converge.
+
+    See Also
+    --------
+    spectra : Eigenvalues of the moments of a fit.
+    implicitmoments.report.write_report : One HTML page about a fitted model.
 
     Examples
     --------

@@ -42,6 +42,11 @@ class ActivationSumProblem(HermiteProblem):
     sample_weight : array of shape (n_samples,), optional
         Multiplicity of each row.
 
+    See Also
+    --------
+    Activation : A function and its Hermite coefficients.
+    implicitmoments.ActivationSumRegressor : A sum of known activations of hidden directions.
+
     Examples
     --------
     >>> import implicitmoments as im

@@ -64,6 +64,11 @@ class Activation:
     origin : tuple of str and tuple of float, optional
         Name and parameters of a built-in activation, as stored in model files.
 
+    See Also
+    --------
+    as_activation : Convert a name or a function.
+    from_function : An activation from any function.
+
     Examples
     --------
     >>> from implicitmoments.problems import cosine
@@ -170,6 +175,11 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     -------
     Activation
 
+    See Also
+    --------
+    cosine : A cosine of given frequency and phase.
+    from_function : An activation from any function.
+
     Examples
     --------
     >>> leaky_relu(0.1)(np.array([-1.0, 2.0])).tolist()
@@ -237,6 +247,11 @@ def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
     -------
     Activation
 
+    See Also
+    --------
+    leaky_relu : A ReLU with a slope below zero.
+    from_function : An activation from any function.
+
     Examples
     --------
     >>> cosine(2.0)
@@ -274,6 +289,11 @@ def from_function(
     Returns
     -------
     Activation
+
+    See Also
+    --------
+    as_activation : Convert a name or a function.
+    cosine : A cosine of given frequency and phase.
 
     Examples
     --------
@@ -328,6 +348,11 @@ def as_activation(given: str | Activation | Callable[[Array], Array]) -> Activat
     Returns
     -------
     Activation
+
+    See Also
+    --------
+    from_function : An activation from any function.
+    Activation : A function and its Hermite coefficients.
 
     Examples
     --------

@@ -109,6 +109,10 @@ class LiLiuMixtureProblem(MomentProblem):
     points : array of shape (n_samples, n_features), Source, or callable
         Rows of the mixture.
 
+    See Also
+    --------
+    SphericalMixtureProblem : Moments of the means of a spherical mixture.
+
     Examples
     --------
     >>> import numpy as np

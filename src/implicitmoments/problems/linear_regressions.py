@@ -88,6 +88,11 @@ class RegressionMixtureProblem(HermiteProblem):
     sample_weight : array of shape (n_samples,), optional
         Multiplicity of each row.
 
+    See Also
+    --------
+    ActivationSumProblem : Moments of the directions of a sum of activations.
+    implicitmoments.RegressionMixture : The lines, and the line of each row.
+
     Examples
     --------
     >>> import implicitmoments as im

@@ -49,6 +49,12 @@ class SphericalMixtureProblem(HermiteProblem):
     sample_weight : array of shape (n_samples,), optional
         Multiplicity of each row.
 
+    See Also
+    --------
+    PairwiseDifferenceProblem : Moments of differences of means.
+    LiLiuMixtureProblem : The same moments by Li and Liu's circuits.
+    implicitmoments.SphericalMixture : Spherical covariances, one variance or several.
+
     Examples
     --------
     >>> import implicitmoments as im
@@ -110,6 +116,11 @@ class PairwiseDifferenceProblem(HermiteProblem):
     sample_weight : array of shape (n_samples,), optional
         Multiplicity of each row; that of a difference is the product.
 
+    See Also
+    --------
+    SphericalMixtureProblem : Moments of the means of a spherical mixture.
+    implicitmoments.SphericalMixtureClusterer : Labels by a test of pairs of rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -153,6 +164,11 @@ class PopulationProblem(MomentProblem):
     ----------
     truth : Truth
         Weights and vectors.
+
+    See Also
+    --------
+    SphericalMixtureProblem : Moments of the means of a spherical mixture.
+    implicitmoments.datasets.Truth : The model behind synthetic data.
 
     Examples
     --------

@@ -31,6 +31,11 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
     array of shape (n_samples, d, …, d)
         With t axes of length d = n_features.
 
+    See Also
+    --------
+    evaluate : Evaluate a circuit through a projection.
+    project_dense : Apply a projection to dense tensors.
+
     Examples
     --------
     >>> import numpy as np
@@ -88,6 +93,11 @@ def hermite_dense(points: Array, order: int, noise: Array | None = None) -> Any:
     array of shape (n_samples, d, …, d)
         With n axes of length d.
 
+    See Also
+    --------
+    evaluate_dense : Evaluate a circuit to dense tensors.
+    implicitmoments.circuits.hermite : The extended Hermite tensor.
+
     Examples
     --------
     >>> import numpy as np
@@ -124,6 +134,11 @@ def project_dense(projection: RecursiveProjection, tensor: Array) -> Any:
     -------
     array of shape (n_samples, projection.dim)
         The images of the tensors.
+
+    See Also
+    --------
+    evaluate_dense : Evaluate a circuit to dense tensors.
+    RecursiveProjection : A projection in steps, one per slot.
 
     Examples
     --------

@@ -41,6 +41,11 @@ def evaluate(
         In the namespace and on the device of ``inputs``. Equals
         ``project_dense(projection, evaluate_dense(circuit, inputs))``.
 
+    See Also
+    --------
+    evaluate_dense : Evaluate a circuit to dense tensors.
+    implicitmoments.circuits.describe : The cost of a circuit.
+
     Examples
     --------
     >>> import numpy as np

@@ -152,6 +152,11 @@ class RecursiveProjection:
     defect : float
         Largest Frobenius norm of :math:`\varphi \varphi^\top - I` over the steps.
 
+    See Also
+    --------
+    evaluate : Evaluate a circuit through a projection.
+    project_dense : Apply a projection to dense tensors.
+
     Examples
     --------
     >>> import numpy as np

@@ -131,6 +131,12 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
         ``ranks`` and ``moment_orders`` of the moments, where they were decoded.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
+    See Also
+    --------
+    RegressionMixtureDensity : The joint density of x and y alone.
+    GaussianMixture : Covariances of any shape.
+    ActivationSumRegressor : A sum of known activations of hidden directions.
+
     Examples
     --------
     >>> from implicitmoments import RegressionMixture

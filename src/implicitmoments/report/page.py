@@ -81,6 +81,12 @@ def write_report(
     pathlib.Path
         Where the page was written.
 
+    See Also
+    --------
+    implicitmoments.plot.components : Rows and components in two dimensions.
+    implicitmoments.plot.fit : The model against the rows.
+    implicitmoments.save : Write a fitted model to a file.
+
     Examples
     --------
     >>> import implicitmoments as im

@@ -61,6 +61,11 @@ class DaskSource(Source):
     counts : dask.array or Series of shape (n_samples,), optional
         How often each row counts.
 
+    See Also
+    --------
+    ArraySource : Rows of arrays in memory.
+    open_file : Rows of a file.
+
     Examples
     --------
     >>> import dask.array as da

@@ -58,6 +58,11 @@ class Rows(FoldedRows):
     known : Census or None
         Counted where it is not given.
 
+    See Also
+    --------
+    Source : The protocol of all sources.
+    open_file : Rows of a file.
+
     Examples
     --------
     >>> X = np.arange(8.0).reshape(4, 2)

@@ -37,6 +37,10 @@ class Whitening:
         :math:`D^{-1} R^{-1/2}`; or, where the covariance has no inverse and the points are
         reduced, the p coordinates in which they vary.
 
+    See Also
+    --------
+    Rows : A view of the rows of a source.
+
     Examples
     --------
     >>> import numpy as np

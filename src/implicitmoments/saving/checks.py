@@ -29,6 +29,11 @@ ENTRIES = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
 class ModelFileError(CodedError, ValueError):
     """A model cannot be written, or a file cannot be read; the message says what to try.
 
+    See Also
+    --------
+    save : Write a fitted model to a file.
+    load : Read a fitted model from a file.
+
     Examples
     --------
     >>> import implicitmoments as im

@@ -57,6 +57,11 @@ def save(model: Any, path: str | PathLike[str]) -> None:
     ModelFileError
         If the model has an attribute that a file cannot hold, or the file cannot be written.
 
+    See Also
+    --------
+    load : Read a fitted model from a file.
+    ModelFileError : Raised if a model cannot be written or read.
+
     Examples
     --------
     >>> import tempfile
@@ -113,6 +118,11 @@ def load(path: str | PathLike[str]) -> Any:
     ------
     ModelFileError
         If there is no file, or it is damaged, altered, of a newer version or of another kind.
+
+    See Also
+    --------
+    save : Write a fitted model to a file.
+    ModelFileError : Raised if a model cannot be written or read.
 
     Examples
     --------

@@ -6,12 +6,8 @@ from implicitmoments.theory.applications import (
     regression_density_bound,
 )
 from implicitmoments.theory.clustering import clustering_bound, least_separation
-from implicitmoments.theory.proposition import (
-    Bound,
-    error_bound,
-    log10_hermite_second_moment,
-    moment_bound,
-)
+from implicitmoments.theory.hermite_variance import log10_hermite_second_moment
+from implicitmoments.theory.proposition import Bound, error_bound, moment_bound
 
 __all__ = [
     "Bound",

@@ -14,12 +14,12 @@ from implicitmoments.notes import InputError
 from implicitmoments.problems.activation_sum import degree_for
 from implicitmoments.problems.activations import Activation, as_activation
 from implicitmoments.problems.hermite_quadrature import hermite_coefficients
+from implicitmoments.theory.hermite_variance import log_hermite_second_moment
 from implicitmoments.theory.proposition import (
     Bound,
     Box,
     check_probability,
     circuit_size,
-    log_hermite_second_moment,
     log_sum,
     make_bound,
 )
@@ -61,6 +61,11 @@ def activation_bound(
     -------
     Bound
         ``order`` is the degree n of the polynomial.
+
+    See Also
+    --------
+    moment_bound : Rows by Proposition 3.2.
+    implicitmoments.ActivationSumRegressor : A sum of known activations of hidden directions.
 
     Examples
     --------
@@ -130,6 +135,11 @@ def mixture_density_bound(
     -------
     Bound
         ``order`` is the degree :math:`n_0` of the expansion.
+
+    See Also
+    --------
+    moment_bound : Rows by Proposition 3.2.
+    implicitmoments.SphericalMixtureDensity : The density alone, also where components overlap.
 
     Examples
     --------
@@ -204,6 +214,11 @@ def regression_density_bound(
     Returns
     -------
     Bound
+
+    See Also
+    --------
+    moment_bound : Rows by Proposition 3.2.
+    implicitmoments.RegressionMixtureDensity : The joint density of x and y alone.
 
     Examples
     --------

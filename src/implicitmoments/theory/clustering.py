@@ -12,12 +12,12 @@ from scipy.special import ndtri_exp, roots_hermitenorm
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
 from implicitmoments.theory.applications import mixture_second_moment
+from implicitmoments.theory.hermite_variance import log_hermite_second_moment
 from implicitmoments.theory.proposition import (
     Bound,
     Box,
     check_probability,
     circuit_size,
-    log_hermite_second_moment,
     log_sum,
     make_bound,
 )
@@ -161,6 +161,11 @@ def clustering_bound(
         With infinitely many rows where the separation is too small for the proof
         (:func:`least_separation`), and then without an order unless one is given.
 
+    See Also
+    --------
+    least_separation : The separation from which Theorem 4.19 holds.
+    implicitmoments.SphericalMixtureClusterer : Labels by a test of pairs of rows.
+
     Examples
     --------
     >>> bound = clustering_bound(3, 6, 0.1, separation=60.0)
@@ -228,6 +233,10 @@ def least_separation(
     -------
     float
         In units of the noise.
+
+    See Also
+    --------
+    clustering_bound : Rows by Theorem 4.19.
 
     Examples
     --------

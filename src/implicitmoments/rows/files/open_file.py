@@ -84,6 +84,11 @@ def open_file(  # noqa: PLR0913 (keyword-only, each documented)
         With ``feature_names`` where the file has names, and ``n_dropped``, how many rows were
         left out. Close it, or use ``with``.
 
+    See Also
+    --------
+    BlockSource : Rows of an iterator of blocks.
+    Rows : A view of the rows of a source.
+
     Examples
     --------
     >>> import tempfile, numpy as np
