@@ -11,6 +11,7 @@ from typing import Any
 import implicitmoments
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+import gallery
 
 project = "implicitmoments"
 author = "The implicitmoments developers"
@@ -18,6 +19,7 @@ project_copyright = f"{author}, BSD 3-Clause, version {implicitmoments.__version
 version = release = implicitmoments.__version__
 
 extensions = [
+    "gallery",
     "mathml",
     "myst_parser",
     "numpydoc",
@@ -27,7 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json"]
+exclude_patterns = ["_build", *(f"gallery/**/*.{end}" for end in ("ipynb", "py", "json"))]
 nitpicky = False
 smartquotes = False  # quotes in code such as "auto" stay as they are
 
@@ -56,12 +58,20 @@ sphinx_gallery_conf: dict[str, Any] = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 0,
-    "within_subsection_order": "gallery_order.ByTopic",
+    "write_computation_times": False,
+    "subsection_order": [f"../examples/{section}" for section in gallery.ORDER],
+    "within_subsection_order": "gallery.ByTopic",
+    "minigallery_sort_order": "gallery.position",
+    "nested_sections": False,
+    "image_scrapers": ("gallery.draw_pictures",),
+    "thumbnail_size": (640, 448),
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("implicitmoments",),
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"implicitmoments {release}"
+html_logo = html_favicon = "../src/implicitmoments/report/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
@@ -69,7 +79,7 @@ WIDE = ["paper_map"]  # pages that are one wide table
 # pages without subpages, and wide ones
 html_sidebars: dict[str, list[str]] = {page: [] for page in ["comparison", "tutorial", *WIDE]}
 html_theme_options = {
-    "logo": {"text": "implicitmoments"},
+    "logo": {"text": "implicitmoments", "alt_text": ""},
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in ["index", *WIDE]}},
@@ -80,7 +90,7 @@ html_theme_options = {
 
 def lead_to_gallery(_app: Any, _page: str, source: list[str]) -> None:
     """Redirect links to example scripts to their pages in the gallery."""
-    source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](gallery/\1.rst)", source[0])
+    source[0] = re.sub(r"\]\(\.\./examples/(\w+/\w+)\.py\)", r"](gallery/\1.rst)", source[0])
 
 
 def setup(app: Any) -> None:

@@ -180,9 +180,9 @@ def _settings(model: Any, reader: Reader) -> Table:
 
 
 def _template(reader: Reader) -> jinja2.Template:
-    source, style, script = (
-        files("implicitmoments.report").joinpath(f"page.{end}").read_text("utf-8")
-        for end in ("html.jinja", "css", "js")
+    source, style, script, logo = (
+        files("implicitmoments.report").joinpath(name).read_text("utf-8")
+        for name in ("page.html.jinja", "page.css", "page.js", "logo.svg")
     )
     environment = jinja2.Environment(
         autoescape=True,
@@ -200,7 +200,8 @@ def _template(reader: Reader) -> jinja2.Template:
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    environment.globals |= {"style": style, "script": script, "policy": policy, "limits": limits}
+    environment.globals |= {"style": style, "script": script, "logo": logo.strip()}
+    environment.globals |= {"policy": policy, "limits": limits}
     return environment.from_string(source)
 
 

@@ -58,6 +58,11 @@ print(network.notes_ or "every direction is identified")
 # far from it, where rows are rare, and the perceptron scatters everywhere: it has fitted noise.
 
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.5), sharey=True, layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Predictions against the truth for three models. Those of the refined network lie on the "
+    "diagonal, those of the polynomial close to it, and those of a multilayer perceptron "
+    "scatter around it."
+)
 for panel, (name, values) in zip(panels, predicted.items(), strict=True):
     panel.plot(y_new, values, ".", markersize=2, alpha=0.4)
     panel.axline((0, 0), slope=1, color="black", linewidth=0.8)

@@ -51,6 +51,10 @@ for name, score in sorted(scores.items(), key=lambda pair: pair[1]):
 # Ellipses and circles are one standard deviation from the means.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "The same elongated groups of rows twice. Left: many circles cover each group. Right: one "
+    "ellipse per group."
+)
 im.plot.components(circles, X, ax=left)
 im.plot.components(ellipses, X, ax=right)
 plt.show()

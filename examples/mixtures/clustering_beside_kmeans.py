@@ -51,6 +51,11 @@ for component, cluster in zip(labels, means[worst].labels_, strict=True):
 order = np.argsort(table.argmax(axis=0))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Left: adjusted Rand index of the pairwise test, near 1, and of eight k-means starts, "
+    "most of them lower. Right: a table of components against the clusters of the worst "
+    "k-means start, in which some components are split and some clusters hold two."
+)
 for place, (name, values) in enumerate(scores.items()):
     left.plot(values, np.full(len(values), place), "o", alpha=0.5, markersize=9, label=name)
 left.set_yticks(range(len(scores)), list(scores))

@@ -153,6 +153,10 @@ for name, tried in (("one reading per slot", problem), ("one for all", OneReadin
 # noise looks like signal. Check 2 detects this.
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Answers against exact values, twice. Those of the correct problem lie on the diagonal, "
+    "and those of the mistaken problem do not."
+)
 for panel, (name, values) in zip(panels, answers.items(), strict=True):
     panel.plot(exact, values, ".", markersize=4)
     panel.axline((0, 0), slope=1, color="black", linewidth=0.8)

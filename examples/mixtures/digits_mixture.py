@@ -56,6 +56,10 @@ print(f"adjusted Rand index against the digits: {adjusted_rand_score(labels, fou
 # component. Digits that are written in two ways have two components.
 
 figure, panels = plt.subplots(4, 5, figsize=(7, 6.2), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Twenty small pictures of mean digits in grey, each titled with its most frequent digit "
+    "and the share of that digit."
+)
 for i, panel in enumerate(panels.flat):
     counts = np.bincount(labels[found == i], minlength=10)
     pixels = pca.inverse_transform(model.means_[i : i + 1]).reshape(8, 8)

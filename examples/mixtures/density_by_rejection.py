@@ -40,6 +40,10 @@ print(f"total variation distance {np.abs(found - exact).sum() * cell / 2:.3f}")
 # and the three true means, which were not estimated.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.3), sharey=True, layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Left: contours of the estimated density over dashed contours of the truth, which agree. "
+    "Right: 3,000 samples of the model as dots around three crosses, the true means."
+)
 levels = np.linspace(0.01, exact.max() * 0.95, 6)
 places = [grid[:, i].reshape(91, 91) for i in range(2)]
 left.contour(*places, exact.reshape(91, 91), levels, colors="black", linestyles="dashed")

@@ -39,6 +39,10 @@ print(f"best: {best}, R² {search.best_score_:.3f} on held-out rows")
 scores = search.cv_results_["mean_test_score"].reshape(len(degrees), len(sizes))
 spread = search.cv_results_["std_test_score"].reshape(len(degrees), len(sizes))
 figure, panel = plt.subplots(figsize=(6.5, 4), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "R squared on held-out rows against the degree 1, 2, 4 and 6, for 2, 3 and 5 directions. "
+    "It rises up to degree 2 and little after; 2 directions are worse than 3 and 5."
+)
 for j, size in enumerate(sizes):
     at = np.arange(len(degrees)) + 0.08 * (j - 1)
     panel.errorbar(at, scores[:, j], spread[:, j], fmt="o-", capsize=3, label=f"{size} directions")
