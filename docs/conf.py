@@ -77,7 +77,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 WIDE = ["paper_map"]  # pages that are one wide table
 # pages without subpages, and wide ones
-html_sidebars: dict[str, list[str]] = {page: [] for page in ["comparison", "tutorial", *WIDE]}
+html_sidebars: dict[str, list[str]] = {page: [] for page in ["comparison", "quick_start", "tutorial", *WIDE]}
 html_theme_options = {
     "logo": {"text": "implicitmoments", "alt_text": ""},
     "navigation_with_keys": False,

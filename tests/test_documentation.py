@@ -104,7 +104,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 # a block of code, and the block of output that follows it, if one does
 SHOWN = re.compile(r"^```(python|console)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
-TYPED = {"tutorial.md"}  # commands on these pages find their files; those on others are examples
+TYPED = {"quick_start.md", "tutorial.md"}  # commands on these pages find their files; those on others are examples
 
 
 def run_page(text, name="page", commands=False):
@@ -127,6 +127,7 @@ def run_page(text, name="page", commands=False):
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_code_on_a_page_prints_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     typed = page.name in TYPED
     for line, printed, says in run_page(page.read_text(), str(page), commands=typed):
         if says is not None:
@@ -324,3 +325,13 @@ def test_every_page_and_every_example_has_its_place():
         assert len(title) == len(line), path.name
         assert set(line) == {"="}, path.name
         assert "plt.show()" in text, path.name
+
+
+def test_the_quick_start_ends_in_a_picture_that_its_code_draws():
+    *_, code = re.findall(
+        r"^```python\n(.*?)^```$", (text := (ROOT / "docs/quick_start.md").read_text()), re.M | re.S
+    )
+    assert "savefig" in code
+    picture = text.index("![", text.index(code))
+    assert "```" not in text[picture:]
+    assert len(text.splitlines()) < 100  # one page
