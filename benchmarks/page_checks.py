@@ -1,4 +1,4 @@
-"""Checks of a report in headless Chromium, on the screen and printed.
+"""Checks of pages in headless Chromium: of the site, and of reports on the screen and printed.
 
 ``pdftotext`` of Poppler reads the printed pages.
 """
@@ -90,6 +90,49 @@ def look(page: Path, profile: Path, width: int, *flags: str) -> tuple[dict[str, 
     found = re.findall(r"SEEN(\{.*\})END</pre>", done.stdout, flags=re.S)
     seen = json.loads(unescape(found[0]))
     return seen, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+# What holds for any page: loaded one after the other in a frame of some width.
+TOUR = """<!DOCTYPE html><body><script>
+const pages = PAGES, seen = {};
+const frame = document.createElement("iframe");
+frame.style.cssText = "border:0;height:3000px;width:WIDTHpx";
+const named = (e) => (e.getAttribute("alt") || e.getAttribute("aria-label") || e.title
+  || e.textContent).trim() || (e.labels && e.labels.length) || e.placeholder;
+frame.onload = () => {
+  const page = frame.contentDocument;
+  const all = (what) => [...page.querySelectorAll(what)];
+  seen[pages.shift()] = {
+    scroll: page.documentElement.scrollWidth,
+    pictures: all("img, svg[role=img]").length,
+    formulas: all("math").length,
+    faulty: all("merror").length,
+    unlabelled: all("img, svg, figure, button, input, select")
+      .filter((e) => !e.closest("[aria-hidden=true]") && e.type !== "hidden" && !named(e))
+      .map((e) => e.outerHTML.slice(0, 80)),
+  };
+  if (pages.length) { frame.src = pages[0]; return; }
+  const said = document.createElement("pre");
+  said.textContent = "SEEN" + JSON.stringify(seen) + "END";
+  document.body.append(said);
+};
+frame.src = pages[0];
+document.body.append(frame);
+</script></body>"""
+
+
+def tour(
+    folder: Path, pages: list[str], profile: Path, width: int
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return what the browser saw in pages of a folder, by page, and what its console said."""
+    hook = folder / "tour.html"
+    hook.write_text(TOUR.replace("WIDTH", str(width)).replace("PAGES", json.dumps(pages)))
+    done = _run(profile, "--virtual-time-budget=120000", "--dump-dom", hook.as_uri())
+    hook.unlink()
+    found = re.findall(r"SEEN(\{.*\})END</pre>", done.stdout, flags=re.S)
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    remarks = "[PST]"  # of the theme, which are no errors
+    return json.loads(unescape(found[0])), [line for line in said if remarks not in line]
 
 
 def _run(profile: Path, *flags: str) -> subprocess.CompletedProcess[str]:

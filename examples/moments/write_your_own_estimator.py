@@ -10,9 +10,7 @@ a row is :math:`v_i` plus noise, with the vector :math:`v_i` of the row's kind a
 zero, independent from reading to reading; nothing else is known about its distribution. Different
 readings in different slots are then unbiased, whatever the noise:
 
-.. math::
-
-    \mathrm{E}[x_1 \otimes x_2 \otimes \cdots \otimes x_t]
+.. math:: \mathrm{E}[x_1 \otimes x_2 \otimes \cdots \otimes x_t]
     = \sum_i w_i v_i \otimes \cdots \otimes v_i = M_t
 
 The recursion for order m asks for moments up to order 2m, so a row needs 2m readings.

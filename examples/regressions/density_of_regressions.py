@@ -46,9 +46,9 @@ wide = np.linspace(-6, 6, 121)
 law = np.exp(-((wide[:, None] - 2.0 * SLOPES) ** 2) / (2 * NOISE**2)) @ WEIGHTS
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 figure.set_label(  # what the picture shows, for readers who do not see it
-    "Left: contours of the estimated density of x and y over dashed contours of the truth, "
-    "which form a cross. Right: a histogram of labels at x = 2 with two modes, and the curve "
-    "of their true distribution."
+    "Left: contours of the estimated density of x and y over dashed contours of the truth, which "
+    "nearly agree; the outer ones have four lobes. Right: a histogram of labels at x = 2 with two "
+    "modes, and the curve of their true distribution."
 )
 levels = np.linspace(0.005, exact.max() * 0.95, 6)
 left.contour(axis, axis, exact, levels, colors="black", linestyles="dashed")

@@ -29,7 +29,7 @@ def evaluate_dense(circuit: Circuit, inputs: Mapping[str, Array]) -> Any:
     Returns
     -------
     array of shape (n_samples, d, …, d)
-        With t axes of length d = n_features.
+        With t axes of length d, the number of features.
 
     See Also
     --------
@@ -128,7 +128,7 @@ def project_dense(projection: RecursiveProjection, tensor: Array) -> Any:
     ----------
     projection : RecursiveProjection of order t
     tensor : array of shape (n_samples, d, …, d)
-        With t axes of length d = n_features.
+        With t axes of length d, the number of features.
 
     Returns
     -------

@@ -32,7 +32,7 @@ class Whitening:
     ----------
     mean : array of shape (d,)
     root : array of shape (d, d)
-        :math:`R^{1/2} D`; root\ :sup:`T` root is the covariance.
+        :math:`R^{1/2} D`; its Gram matrix is the covariance.
     inverse_root : array of shape (d, p)
         :math:`D^{-1} R^{-1/2}`; or, where the covariance has no inverse and the points are
         reduced, the p coordinates in which they vary.
