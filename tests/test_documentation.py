@@ -104,7 +104,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 # a block of code, and the block of output that follows it, if one does
 SHOWN = re.compile(r"^```(python|console)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
-TYPED = {"quick_start.md", "tutorial.md"}  # commands on these pages find their files; those on others are examples
+TYPED = {
+    "quick_start.md",
+    "tutorial.md",
+}  # commands on these pages find their files; those on others are examples
 
 
 def run_page(text, name="page", commands=False):
@@ -312,6 +315,20 @@ def test_every_name_in_the_reference_has_an_example(name):
     assert ">>>" in (attrgetter(name)(implicitmoments).__doc__ or "")
 
 
+@pytest.mark.parametrize("name", LISTED)
+def test_every_name_in_the_reference_names_related_ones(name):
+    text = attrgetter(name)(implicitmoments).__doc__
+    section = re.search(r"^ *See Also\n *-+\n(.*?)\n *\n", text, re.M | re.S)
+    related = re.findall(r"^ *([\w.]+) : \w", section[1], re.M)
+    home = name.rpartition(".")[0]
+    full = [
+        other.removeprefix("implicitmoments.") if "." in other else f"{home}.{other}".lstrip(".")
+        for other in related
+    ]
+    assert full
+    assert set(full) <= set(LISTED) - {name}  # names with a page, to which they become links
+
+
 def test_every_page_and_every_example_has_its_place():
     order = runpy.run_path(str(ROOT / "docs/_ext/gallery.py"))["ORDER"]
     places = {(section, name) for section, names in order.items() for name in names}
@@ -329,7 +346,9 @@ def test_every_page_and_every_example_has_its_place():
 
 def test_the_quick_start_ends_in_a_picture_that_its_code_draws():
     *_, code = re.findall(
-        r"^```python\n(.*?)^```$", (text := (ROOT / "docs/quick_start.md").read_text()), re.M | re.S
+        r"^```python\n(.*?)^```$",
+        (text := (ROOT / "docs/quick_start.md").read_text()),
+        re.M | re.S,
     )
     assert "savefig" in code
     picture = text.index("![", text.index(code))
