@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
+# a letter with an accent and an index: docutils puts the index below the letter
+ACCENTED = re.compile(r"\\(hat|tilde|bar) ?(?:\{(\w)\}|(\w))(?=_)")
+
+
+def typeset(formula: str) -> str:
+    """Return the MathML of a formula in TeX."""
+    return tex2mathml(ACCENTED.sub(r"{\\\1{\2\3}{}}", formula))
+
 
 def draw_inline(writer: Any, node: nodes.math) -> None:
     """Write an inline formula."""
-    writer.body.append(tex2mathml(node.astext()))
+    writer.body.append(typeset(node.astext()))
     raise nodes.SkipNode
 
 
 def draw_block(writer: Any, node: nodes.math_block) -> None:
     """Write a displayed formula."""
-    formula = tex2mathml(node.astext()).replace("<math ", '<math display="block" ', 1)
+    formula = typeset(node.astext()).replace("<math ", '<math display="block" ', 1)
     writer.body.append(f'<div class="math">{formula}</div>\n')
     raise nodes.SkipNode
 

@@ -37,6 +37,21 @@ def groups(fitted, tmp_path_factory):
     return write_report(model, X, path=folder / "report.html", date="2026-01-31")
 
 
+def test_faults_of_a_page_of_the_site_are_noticed(tmp_path):
+    right = '<p style="width:200px">a</p><img src="a.svg" alt="a"><button>b</button>'
+    wrong = '<p style="width:900px">a</p><img src="a.svg"><button></button>'
+    (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    pages = {"right.html": right, "wrong.html": wrong + "<script>none()</script>"}
+    for name, text in pages.items():
+        (tmp_path / name).write_text(f"<!DOCTYPE html><body>{text}</body>")
+    seen, console = checks.tour(tmp_path, list(pages), tmp_path / "profile", 390)
+    assert seen["right.html"]["scroll"] <= 390 < seen["wrong.html"]["scroll"]
+    assert seen["right.html"]["unlabelled"] == []
+    assert len(seen["wrong.html"]["unlabelled"]) == 2
+    assert len(console) == 1
+    assert "wrong.html" in console[0]
+
+
 def changed(page, folder, old, new):
     """Return a copy of a page with other text."""
     text = page.read_text("utf-8")
