@@ -29,7 +29,11 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", *(f"gallery/**/*.{end}" for end in ("ipynb", "py", "json"))]
+exclude_patterns = [
+    "_build",
+    *(f"gallery/**/*.{end}" for end in ("ipynb", "py", "json")),
+    *("sg_execution_times.rst", "gallery/[!i]*.rst"),  # of builds before the gallery had sections
+]
 nitpicky = False
 smartquotes = False  # quotes in code such as "auto" stay as they are
 
