@@ -39,7 +39,7 @@ def parameters_of(function):
 def attributes_of(kind):
     """Return the names in the section Attributes of a docstring."""
     text = inspect.getdoc(kind) or ""
-    section = re.search(r"^Attributes\n-+\n(.*?)(?=^\w+\n---|\Z)", text, re.M | re.S)
+    section = re.search(r"^Attributes\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", text, re.M | re.S)
     found = re.findall(r"^(\w+(?:, \w+)*) : ", section.group(1), re.M) if section else []
     return {name for names in found for name in names.split(", ")}
 

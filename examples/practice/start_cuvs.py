@@ -45,6 +45,10 @@ else:
 vectors = np.asarray(truth.vectors)
 axes = np.linalg.svd(vectors - vectors.mean(axis=0))[2][:2]
 figure, panel = plt.subplots(figsize=(5, 4.5), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Forty circles, the centres that k-means found, each around a cross, a true mean, in the "
+    "plane of the largest variance of the means."
+)
 panel.plot(*(centers @ axes.T).T, "o", markersize=9, fillstyle="none", label="centre")
 panel.plot(*(vectors @ axes.T).T, "x", label="true mean")
 panel.legend()

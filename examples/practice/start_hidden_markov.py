@@ -51,6 +51,10 @@ print(f"of the true model: {truth.score(held_out) / N:.2f}")
 # The held-out log-likelihood per row; the line is that of the true model.
 
 figure, panel = plt.subplots(figsize=(6.5, 2.4), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Held-out log-likelihood per row of a hidden Markov model: a dot for the fit from "
+    "im.start, four dots for own starts of hmmlearn, and a line for the true model."
+)
 panel.plot(scores, np.zeros(len(scores)), "o", alpha=0.5, markersize=9)
 panel.plot([model.score(held_out) / N], [1], "o", markersize=9)
 panel.axvline(truth.score(held_out) / N, color="0.5")

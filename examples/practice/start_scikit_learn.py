@@ -44,6 +44,10 @@ print("from its own starts:", *(f"{level:.1f}" for level in inertias))
 # nearest centre, lower is better.
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 2.6), layout="constrained")
+figure.set_label(  # what the picture shows, for readers who do not see it
+    "Two panels, each with one dot for the fit from im.start and six dots for own starts. "
+    "Left: log-likelihood of GaussianMixture. Right: squared distance of KMeans."
+)
 pairs = (
     (begun.score(X), likelihoods, "log-likelihood per row, GaussianMixture"),
     (centers.inertia_ / len(X), inertias, "squared distance per row, KMeans"),

@@ -54,6 +54,11 @@ def start(
         Inverses of the covariances: of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``,
         (k, d) for ``"diag"``, (k,) for ``"spherical"``.
 
+    See Also
+    --------
+    GaussianMixture : Covariances of any shape.
+    SphericalMixture : Spherical covariances, one variance or several.
+
     Examples
     --------
     >>> from sklearn.cluster import KMeans
