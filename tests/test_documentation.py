@@ -172,6 +172,7 @@ def test_examples_run(path, monkeypatch, capsys):
     pytest.importorskip(NEEDED.get(path.stem, "numpy"))
     monkeypatch.setattr(sys, "argv", [str(path)])
     monkeypatch.setattr(plt, "show", lambda: None)  # pictures are drawn and not shown
+    plt.close("all")  # those of pages
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         runpy.run_path(str(path), run_name="__main__")

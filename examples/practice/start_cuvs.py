@@ -46,7 +46,7 @@ vectors = np.asarray(truth.vectors)
 axes = np.linalg.svd(vectors - vectors.mean(axis=0))[2][:2]
 figure, panel = plt.subplots(figsize=(5, 4.5), layout="constrained")
 figure.set_label(  # what the picture shows, for readers who do not see it
-    "Forty circles, the centres that k-means found, each around a cross, a true mean, in the "
+    "Forty circles, the centres that k-means found, each close to a cross, a true mean, in the "
     "plane of the largest variance of the means."
 )
 panel.plot(*(centers @ axes.T).T, "o", markersize=9, fillstyle="none", label="centre")
