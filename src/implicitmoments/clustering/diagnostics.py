@@ -91,3 +91,16 @@ def _inaccuracies(stats: dict[str, Any], n: int, k: int, accuracy: float) -> Ite
     if n < k or rate > OVERLAPPING or left > SETTLED * accuracy:
         values = {"accuracy": accuracy, "n": n, "k": k, "rate": rate, "left": left}
         yield Note("accuracy_unknown", values)
+
+
+def evidence_of(stats: Mapping[str, Any]) -> Iterator[Note]:
+    """Yield notes on what speaks for several clusters, by the statistics of a fit."""
+    if stats["within_variance"] > WIDE:  # the unit is not the noise then
+        return
+    yield Note("clusters_spherical", {"ratio": stats["within_variance"]})
+    if stats["misclassification_rate"] <= OVERLAPPING:
+        values = {"separation": stats["separation"], "rate": stats["misclassification_rate"]}
+        yield Note("means_separated", values)
+    rates = {"split": stats.get("split_rate", 1.0), "merge": stats.get("merge_rate", 1.0)}
+    if sum(rates.values()) <= UNRELIABLE:
+        yield Note("pairwise_test_reliable", rates)

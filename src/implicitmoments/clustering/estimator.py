@@ -24,9 +24,7 @@ from implicitmoments.arrays import move_like, to_numpy
 from implicitmoments.clustering.bayes_rule import BayesRule, measure_clusters, refine, settle
 from implicitmoments.clustering.diagnostics import (
     GIVEN,
-    OVERLAPPING,
-    UNRELIABLE,
-    WIDE,
+    evidence_of,
     find_notes,
 )
 from implicitmoments.clustering.pairwise_test import FEWEST, hold_coordinates
@@ -39,7 +37,7 @@ from implicitmoments.mixture.mean_span import find_span
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.summary import OVERLAP, MeansSummary, constant_notes
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
-from implicitmoments.notes import InputError, InputTypeError, Note
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import Distribution, FitView, RowSample
 from implicitmoments.rows import ArraySource, RandomState, Rows
 from implicitmoments.rows.constants import find_constants, restore_columns
@@ -332,18 +330,9 @@ class SphericalMixtureClusterer(
         return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
 
     def _evidence(self) -> list[Fact]:
-        """Return evidence for the clusters; evidence against them is in the notes of the fit."""
-        stats = self.stats_
-        if self._k() == 1 or stats["within_variance"] > WIDE:  # the unit is not the noise then
-            return []
-        facts = [Fact(True, Note("clusters_spherical", {"ratio": stats["within_variance"]}))]
-        if stats["misclassification_rate"] <= OVERLAPPING:
-            values = {"separation": stats["separation"], "rate": stats["misclassification_rate"]}
-            facts.append(Fact(True, Note("means_separated", values)))
-        rates = {"split": stats.get("split_rate", 1.0), "merge": stats.get("merge_rate", 1.0)}
-        if sum(rates.values()) <= UNRELIABLE:
-            facts.append(Fact(True, Note("pairwise_test_reliable", rates)))
-        return facts
+        # one cluster is no finding; evidence against clusters is in the notes of the fit
+        notes = () if self._k() == 1 else evidence_of(self.stats_)
+        return [Fact(True, note) for note in notes]
 
     def _fit_view(self, rows: RowSample) -> FitView:
         view = self._component_view(rows)
