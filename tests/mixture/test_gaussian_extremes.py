@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import implicitmoments as im
 from implicitmoments.testing import refuses
@@ -126,3 +127,37 @@ def test_outliers_of_later_pieces_are_counted(rng):
     assert model.stats_["outliers"] == 1
     assert model.stats_["rows_used"] == 999
     assert "outliers_dropped" in model.notes_.codes
+
+
+@pytest.fixture
+def coded(rng):
+    """Three groups, and one row in twenty with a code for missing numbers in all columns."""
+    labels = rng.integers(3, size=1_500)
+    X = rng.normal(size=(1_500, 3)) + 8 * np.eye(3)[labels]
+    labels[rng.uniform(size=1_500) < 0.05] = 3
+    return X, labels
+
+
+@pytest.mark.parametrize("value", [-1e3, -1e10])
+@pytest.mark.parametrize(
+    "model", [im.SphericalMixture(4, random_state=0), im.GaussianMixture(4, random_state=0)]
+)
+@pytest.mark.filterwarnings("ignore::implicitmoments.FitWarning")
+def test_rows_that_are_one_point_far_away_are_a_component(coded, model, value):
+    X, labels = coded
+    X[labels == 3] = value
+    model.fit(X)
+    assert adjusted_rand_score(labels, model.predict(X)) > 0.99
+    np.testing.assert_allclose(model.means_[np.argmin(model.weights_)], value, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("k", "code"), [(3, "component_missing"), (5, "bic_prefers_fewer")])
+def test_another_number_of_components_beside_a_far_point_is_noted(coded, k, code):
+    X, labels = coded
+    X[labels == 3] = -1e10
+    with pytest.warns(im.FitWarning):
+        model = im.SphericalMixture(k, random_state=0).fit(X)
+    (note,) = (note for note in model.notes_ if note.code == code)
+    if k == 3:
+        assert note.values["more"] == 4
+        assert note.values["which"] == [0]  # the heaviest, which is two of them
