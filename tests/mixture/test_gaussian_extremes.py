@@ -1,5 +1,7 @@
 """Groups far apart, constant, rounded and repeated columns, few rows: variances stay right."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -161,3 +163,19 @@ def test_another_number_of_components_beside_a_far_point_is_noted(coded, k, code
     if k == 3:
         assert note.values["more"] == 4
         assert note.values["which"] == [0]  # the heaviest, which is two of them
+
+
+@pytest.mark.parametrize("name", ["diag", "tied", "full"])
+def test_units_of_columns_do_not_matter_at_the_default_tolerance(rng, name):
+    """Starts are spherical in standardised columns: both fits end at the same iteration."""
+    labels, turn = rng.integers(3, size=400), np.eye(3) + 0.3 * rng.normal(size=(3, 3))
+    X = rng.normal(size=(400, 3)) @ turn + 2.5 * rng.normal(size=(3, 3))[labels]
+    units = np.array([1e-8, 3.6, 1e8])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", im.FitWarning)
+        one, other = (
+            im.GaussianMixture(3, covariance_type=name, random_state=0).fit(x)
+            for x in (X, X * units)
+        )
+    apart = other.score(X * units) + np.log(units).sum() - one.score(X)
+    assert abs(apart) < 1e-11
