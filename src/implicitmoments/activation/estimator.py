@@ -321,8 +321,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
-        whitening = Whitening.of(rows, reduce=True)
-        names = column_names(self)
+        whitening, names = Whitening.of(rows, reduce=True), column_names(self)
         notes = Notes(whitening.column_notes(names))
         standard = looks_standard(whitening, rows.total)
         deviations = find_deviations(rows, whitening, names)
