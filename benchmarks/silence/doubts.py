@@ -71,6 +71,15 @@ def outliers_kept(seed: int, wild: bool) -> Iterator[Judged]:
     yield wild, codes_of(im.ActivationSumRegressor("relu", 2, random_state=seed).fit(X, y))
 
 
+def value_stands_apart(seed: int, coded: bool) -> Iterator[Judged]:
+    """Yield fits of rows of which a tenth may have -999 in a column, beside skewed columns."""
+    rng, (X, y) = np.random.default_rng([seed, 31]), lines(seed, (0.3, 0.3))
+    X[:, 1], X[:, 2] = np.exp(X[:, 1]), rng.poisson(2.0, len(X))
+    X[rng.uniform(size=len(X)) < 0.1 * coded, 0] = -999.0
+    yield coded, codes_of(im.RegressionMixture(2, random_state=seed).fit(X, y))
+    yield coded, codes_of(im.ActivationSumRegressor("relu", 2, random_state=seed).fit(X, y))
+
+
 def flat_direction(seed: int, flat: bool) -> Iterator[Judged]:
     """Yield fits of groups, of which one column may have a tenth of the noise of the others."""
     X, _ = groups(seed, 6.0)
@@ -287,6 +296,7 @@ UNCERTAIN = frozenset({"choice_uncertain", "searches_disagree"})
 # notes, of which one is expected; how rows are drawn and fitted; and what it is given
 CASES: list[tuple[Collection[str], Callable[..., Iterable[Judged]], tuple[Any, ...]]] = [
     (["outliers_kept"], outliers_kept, (False, True)),
+    (["value_stands_apart"], value_stands_apart, (False, True)),
     (["flat_direction"], flat_direction, (False, True)),
     (["components_overlap"], components_overlap, (False, True)),
     (["bic_prefers_fewer"], bic_prefers_fewer, (False, True)),

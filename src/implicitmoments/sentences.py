@@ -20,6 +20,9 @@ NOTES: dict[str, str] = {
     "density 0 under the model, as all rows that differ in a column that was constant in the fit",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
+    "value_stands_apart": "column {column} has the value {value:g} in {share:percent} of the "
+    "rows, far from all its other values: if it stands for a missing number, it decides the fit; "
+    "replace it or leave these rows out",
     "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
     "{freedom:.1f} degrees of freedom and {found:count component} BIC is lower by {gain:.0f} "
     "than with {k}; try `noise='student'` of `GaussianMixture` or `RegressionMixture`",

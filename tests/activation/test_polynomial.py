@@ -1,8 +1,11 @@
 """Compressed polynomials against explicit Hermite tensors."""
 
+import warnings
+
 import numpy as np
 import pytest
 
+from implicitmoments import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.activation import Features, Polynomial
 from implicitmoments.moments import BalancedMoments, Frame, split_order
 from implicitmoments.projections import hermite_dense, project_dense
@@ -79,3 +82,20 @@ def test_features_have_at_most_unit_variance():
     values = features.evaluate(rng.standard_normal((200_000, D)))
     assert (values.var(axis=0) < 1.1).all()
     assert (values.var(axis=0)[features.up_to(2, K) & ~features.up_to(1, K)] > 0.4).all()
+
+
+def test_a_polynomial_with_a_sentinel_is_chosen_in_any_units():
+    """By cross-validation: in some units one share had all rows with the sentinel."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(167, 2))
+    y = np.maximum(X @ rng.normal(size=(2, 2)), 0).sum(axis=1) + 0.1 * rng.normal(size=167)
+    X[rng.uniform(size=167) < 0.1, 0] = -999.0
+    there = X * [2.0**22, 2.0**-23] + [-(2.0**49), 0.0]
+    scores = []
+    for x in (X, there):
+        model = ActivationSumRegressor("relu", 2, whiten=True, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)
+            scores.append(model.fit(x, y).score(x, y))
+        assert model.stats_["hypothesis"] == "polynomial"
+    assert scores[1] == pytest.approx(scores[0], abs=0.05)

@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -114,9 +115,13 @@ def as_from_a_terminal():
         signal.signal(number, handler)
 
 
+# click before 8.2, which typer 0.15 needs, joins both streams unless it is told not to
+APART = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+
+
 def call(*arguments, **how):
     """Run a command in this process."""
-    return CliRunner().invoke(app, [str(each) for each in arguments], **how)
+    return CliRunner(**APART).invoke(app, [str(each) for each in arguments], **how)
 
 
 @pytest.fixture(name="call", scope="session")

@@ -1,7 +1,10 @@
 """Groups far apart, constant, rounded and repeated columns, few rows: variances stay right."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 import implicitmoments as im
 from implicitmoments.testing import refuses
@@ -126,3 +129,56 @@ def test_outliers_of_later_pieces_are_counted(rng):
     assert model.stats_["outliers"] == 1
     assert model.stats_["rows_used"] == 999
     assert "outliers_dropped" in model.notes_.codes
+
+
+@pytest.fixture
+def coded(rng):
+    """Three groups, and one row in twenty with a code for missing numbers in all columns."""
+    labels = rng.integers(3, size=1_500)
+    X = rng.normal(size=(1_500, 3)) + 8 * np.eye(3)[labels]
+    labels[rng.uniform(size=1_500) < 0.05] = 3
+    return X, labels
+
+
+@pytest.mark.parametrize("value", [-1e3, -1e10])
+@pytest.mark.parametrize(
+    "model", [im.SphericalMixture(4, random_state=0), im.GaussianMixture(4, random_state=0)]
+)
+@pytest.mark.filterwarnings("ignore::implicitmoments.FitWarning")
+def test_rows_that_are_one_point_far_away_are_a_component(coded, model, value):
+    X, labels = coded
+    X[labels == 3] = value
+    model.fit(X)
+    assert adjusted_rand_score(labels, model.predict(X)) > 0.99
+    np.testing.assert_allclose(model.means_[np.argmin(model.weights_)], value, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("k", "code"), [(3, "component_missing"), (5, "bic_prefers_fewer")])
+def test_another_number_of_components_beside_a_far_point_is_noted(coded, k, code):
+    X, labels = coded
+    X[labels == 3] = -1e10
+    with pytest.warns(im.FitWarning):
+        model = im.SphericalMixture(k, random_state=0).fit(X)
+    (note,) = (note for note in model.notes_ if note.code == code)
+    if k == 3:
+        assert note.values["more"] == 4
+        assert note.values["which"] == [0]  # the heaviest, which is two of them
+
+
+@pytest.mark.parametrize("name", ["diag", "tied", "full"])
+def test_units_of_columns_do_not_matter_at_the_default_tolerance(name):
+    """Starts are spherical in standardised columns: both fits end at the same iteration."""
+    rng = np.random.default_rng([19, 5])
+    k, d, n = (int(rng.integers(*limits)) for limits in ((2, 6), (2, 6), (300, 1_500)))
+    means = rng.normal(size=(k, d)) * rng.uniform(1.5, 4)
+    shapes, labels = rng.normal(size=(k, d, d)) * 0.3 + np.eye(d), rng.integers(k, size=n)
+    X = np.einsum("nij,nj->ni", shapes[labels], rng.normal(size=(n, d))) + means[labels]
+    units = 10 ** rng.uniform(-8, 8, size=d)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", im.FitWarning)
+        one, other = (
+            im.GaussianMixture(k, covariance_type=name, random_state=0).fit(x)
+            for x in (X, X * units)
+        )
+    apart = other.score(X * units) + np.log(units).sum() - one.score(X)
+    assert abs(apart) < 1e-11  # 7e-9 with spherical starts in the units of the columns

@@ -66,8 +66,11 @@ def test_rows_are_shared_out_alike_everywhere(there):
 
 def test_shares_are_those_of_unsigned_splitmix64():
     """The dense twin of the signed arithmetic."""
-    x = np.random.default_rng(1).normal(size=(100, 1))
-    bits = (x[:, 0] * np.pi + 0.0).view(np.uint64)
+    x, golden = np.random.default_rng(1).normal(size=(100, 2)), 0x9E3779B97F4A7C15
+    columns = x.view(np.uint64)
+    columns = (columns ^ (columns >> np.uint64(32))).astype(object)
+    mixed = (columns[:, 0] * golden + columns[:, 1] * golden**2) % 2**64
+    bits = mixed.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     np.testing.assert_array_equal(key_shares(row_keys(x), 7), bits % np.uint64(7))

@@ -1,5 +1,7 @@
 """The view of rows: source, affine map, rows kept, weights."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from implicitmoments.rows import (
     mean_and_covariance,
     shares_of,
 )
-from implicitmoments.rows.fold import lift_points
+from implicitmoments.rows.fold import gather_blocks, lift_points
 from implicitmoments.testing import refuses
 
 
@@ -345,3 +347,35 @@ def test_keys_do_not_depend_on_blocks_or_on_the_layout():
         pieces = [row_keys(X[start : start + size]) for start in range(0, 600, size)]
         np.testing.assert_array_equal(keys, np.concatenate(pieces))
     np.testing.assert_array_equal(keys, row_keys(np.asfortranarray(X)))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_blocks_are_gathered_as_they_come(order):
+    x = np.asarray(np.arange(12.0).reshape(6, 2), order=order)
+    parts = [{"x": x[:2]}, {"x": x[2:5], "counts": np.array([0.0, 2.0, 3.0])}, {"x": x[5:]}]
+    found = gather_blocks(iter(parts), 8)
+    np.testing.assert_array_equal(found["x"], x)
+    assert found["counts"].tolist() == [1.0, 1.0, 0.0, 2.0, 3.0, 1.0]
+    assert gather_blocks(iter(parts[:1]), 8) is parts[0]
+
+
+def test_samples_are_mapped_in_pieces():
+    """The memory of a sample is that of its rows, and of one piece while it is mapped."""
+    X = np.random.default_rng(0).normal(size=(50_000, 4))
+    budget = MemoryBudget(block=2**15)  # pieces of 1,024 rows
+    rows = Rows(ArraySource(X), budget=budget).mapped(np.ones(4), np.eye(4)[:, ::-1])
+    tracemalloc.start()
+    try:
+        some = rows.sample(40_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    whole = Rows(ArraySource(X)).sample(40_000)
+    np.testing.assert_allclose(some.points[:, ::-1] + 1, whole.points, atol=1e-12)
+    assert peak < 2.5 * some.points.nbytes  # with its row numbers; 4 if all were mapped at once
+
+
+def test_a_column_of_small_units_counts_beside_one_of_large_units():
+    X = np.column_stack([np.full(400, -9e14), 1e-7 * np.arange(400.0)])
+    assert len(np.unique(row_keys(X))) == 400
+    assert [40 < Rows.of(X).split(i, 5).kept < 120 for i in range(5)] == [True] * 5

@@ -41,6 +41,7 @@ from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
+from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -320,12 +321,13 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
-        whitening = Whitening.of(rows, reduce=True)
-        notes = Notes(whitening.column_notes(column_names(self)))
+        whitening, names = Whitening.of(rows, reduce=True), column_names(self)
+        notes = Notes(whitening.column_notes(names))
         standard = looks_standard(whitening, rows.total)
-        deviations = find_deviations(rows, whitening, column_names(self))
+        deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
+            notes += sentinel_notes(rows, names)
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import array_api_compat
@@ -11,7 +10,7 @@ import numpy as np
 from implicitmoments.arrays.namespace import (
     Array,
     eye_like,
-    move_like,
+    index_like,
     namespace_of,
     on_host,
     to_numpy,
@@ -248,35 +247,37 @@ def pair_rows(rows: Array) -> Array:
 
 LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
 KEYED = 256  # rows that are hashed at a time: they stay in the cache
+COLUMN_FACTOR = np.int64(0x9E3779B97F4A7C15 - 2**64)  # odd; 2⁶⁴ by the golden ratio
 
 
 def row_keys(x: Array) -> Array:
     """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
     xp = namespace_of(x)
-    mixed: Array
     if isinstance(x, np.ndarray):
         pieces = [_mix_columns(x[i : i + KEYED]) for i in range(0, len(x), KEYED)]
-        mixed = np.concatenate(pieces) if pieces else np.empty(0, x.dtype)
+        bits: Array = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
     else:
-        mixed = _mix_columns(x)
-    bits = _bits(xp.astype(mixed, xp.float64) + 0.0)  # + 0.0 maps −0 to 0
+        bits = _mix_columns(x)
     # splitmix64; signed integers wrap around as unsigned ones do, and are masked after a shift
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        shifted = xp.bitwise_and(xp.bitwise_right_shift(bits, shift), 2 ** (64 - shift) - 1)
-        bits = xp.bitwise_xor(bits, shifted) * (factor if factor < 2**63 else factor - 2**64)
+        bits = _fold_bits(xp, bits, shift) * (factor if factor < 2**63 else factor - 2**64)
     return bits
 
 
 def _mix_columns(x: Array) -> Array:
-    """Return a combination of the columns of rows (n, d) that has the same bits for any n."""
-    factors = move_like(math.pi * np.sqrt(np.arange(1, int(x.shape[1]) + 1)), x)
-    if isinstance(x, np.ndarray) and len(x) > 1:  # one row would be added up in another order
-        return np.asarray(np.add.reduce(np.multiply(x.T, factors[:, None], order="C"), axis=0))
-    columns = turned(x) * factors[:, None]
-    mixed = columns[0, :]
-    for j in range(1, int(x.shape[1])):
-        mixed = mixed + columns[j, :]
-    return mixed
+    """Return a combination of the bits of columns (n, d): no column is lost beside larger ones."""
+    xp = namespace_of(x)
+    # + 0.0 maps −0 to 0; upper bits go to the lower half too, where those of integers are 0
+    bits = _fold_bits(xp, _bits(xp.astype(turned(x), xp.float64) + 0.0), 32)
+    factors = index_like(np.cumprod(np.full(int(x.shape[1]), COLUMN_FACTOR)), bits)
+    return xp.sum(bits * factors[:, None], axis=0)
+
+
+def _fold_bits(xp: Any, bits: Array, shift: int) -> Array:
+    """Combine integers with their upper bits."""
+    shifted = xp.bitwise_and(xp.bitwise_right_shift(bits, shift), 2 ** (64 - shift) - 1)
+    combined: Array = xp.bitwise_xor(bits, shifted)
+    return combined
 
 
 def key_shares(keys: Array, n_shares: int) -> Array:

@@ -50,6 +50,7 @@ from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, Source, Whitening
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import Near
+from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import (
     check_flag,
     check_number_or,
@@ -298,8 +299,11 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     def _look_at_rows(self, rows: Rows) -> Notes:
         """Note inputs that are not from the Gaussian they are assumed to be from."""
         whitening = Whitening.of(rows, reduce=True)
-        deviations = find_deviations(rows, whitening, column_names(self))
-        notes = [Note("moments_of_inputs_not_gaussian", deviations)] if deviations else []
+        names = column_names(self)
+        deviations, notes = find_deviations(rows, whitening, names), list[Note]()
+        if deviations is not None:
+            notes = [Note("moments_of_inputs_not_gaussian", deviations)]
+            notes += sentinel_notes(rows, names)
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
         return Notes(notes)

@@ -79,9 +79,14 @@ def find_better(
     if shapes and best.code == "component_missing" and len(best.values["which"]) == state.k > 1:
         # all of several components look like two: it is their shape, and spheres cover ellipsoids
         _, best = max(shapes, key=lambda each: each[0])
-    if options.k is None and best.code == "component_missing":
-        return Note("stopped_at_max_components", {"most": options.most})
     return best
+
+
+def bounded_note(note: Note | None, options: Options) -> Note | None:
+    """Return a note on a missing component where the number was chosen: it was the largest."""
+    if options.k is None and note is not None and note.code == "component_missing":
+        return Note("stopped_at_max_components", {"most": options.most})
+    return note
 
 
 def other_number(

@@ -15,7 +15,12 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.description import column_names
-from implicitmoments.mixture.alternatives import find_better, renumbered, with_names
+from implicitmoments.mixture.alternatives import (
+    bounded_note,
+    find_better,
+    renumbered,
+    with_names,
+)
 from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
 from implicitmoments.mixture.far_groups import fit_by_scale
 from implicitmoments.mixture.fit import GaussianFit, search_again
@@ -201,8 +206,9 @@ class MixtureEstimator(MixtureSummary):
             held = stream.sample.hold()
             parts = [(held, view.family.e_step(held, stream.mixture).level)]
             better = find_better(view, stream.mixture, parts, None, sample, options, rng)
+            better = self._numbered(bounded_note(better, options), stream.mixture)
             within = look_within(view, sample, self._mixture(), rng)
-            self._check(within, self._numbered(better, stream.mixture), None, sample)
+            self._check(within, better, None, sample)
         self._store_errors(sample, view)
 
     def _still_constant(self, rows: Rows) -> bool:

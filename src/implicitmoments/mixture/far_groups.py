@@ -9,6 +9,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
+from implicitmoments.mixture.alternatives import bounded_note
 from implicitmoments.mixture.fit import GaussianFit, fit_gaussians
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.least_variances import rounding_steps
@@ -65,10 +66,10 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
     if k == 1 or rows.kept < 2 * k:
         return None
     some = standardise_rows(rows.sample(LINKED, rng))
-    x = some.points.astype(np.float64)
+    x, counts = some.points.astype(np.float64), some.counts
     k = min(k, len(x) // 2)  # more groups than this, of two rows or more, are not in the sample
     # a column of few values has gaps, but no groups
-    compared = 1.0 - rounding_steps(x, np.ones(len(x)), x.std(axis=0))[1]
+    compared = 1.0 - rounding_steps(x, counts)[1]
     x = x * compared
     if _all_near(x, k):
         return None
@@ -81,8 +82,8 @@ def far_groups(rows: Rows, k: int, rng: np.random.Generator) -> Groups | None:
         return None
     cut = 0.5 * (last[jumps[-1]] + inside[jumps[-1]])
     labels: Integers = fcluster(links, cut, criterion="distance").astype(np.int64) - 1
-    sizes = np.bincount(labels)
-    if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * len(x) / k):
+    sizes = np.bincount(labels, counts)
+    if len(sizes) < 2 or sizes.min() < max(2.0, SMALLEST_GROUP * counts.sum() / k):
         return None
     chosen = _representatives(x, labels)
     factors = compared / some.unit
@@ -136,19 +137,23 @@ class _Part:
         return self.rows.total
 
 
-def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
+def fit_by_scale(
+    rows: Rows, options: Options, rng: np.random.Generator, *, part: bool = False
+) -> GaussianFit:
     """Fit a mixture; far groups of rows, where there are any, separately.
 
     Each group gets the number of components of least BIC. Then the split that gains most, or the
-    merge that loses least, follows until there are k in all.
+    merge that loses least, follows until there are k in all. ``part`` is for one of the groups.
     """
     groups = None
     if options.given is None and not options.student:  # whose components share tails
         groups = far_groups(rows, options.k or options.most, rng)
     if groups is None:
-        return fit_gaussians(rows, options, rng)
+        found = fit_gaussians(rows, options, rng, part=part)
+        return replace(found, better=found.better if part else bounded_note(found.better, options))
     if len(options.types) > 1:
-        each = [fit_by_scale(rows, replace(options, types=(name,)), rng) for name in options.types]
+        single = [replace(options, types=(name,)) for name in options.types]
+        each = [fit_by_scale(rows, one, rng, part=part) for one in single]
         scores = {fit.kind.name: fit.bic(rows.total) for fit in each}
         best = min(each, key=lambda fit: scores[fit.kind.name])
         return replace(best, stats=best.stats | {"bic_by_covariance_type": scores})
@@ -157,16 +162,47 @@ def fit_by_scale(rows: Rows, options: Options, rng: np.random.Generator) -> Gaus
     for g in range(groups.n):
         group = rows.kept_by(partial(groups.holds, g))
         group = group.hold() if rows.small else group
-        fit = fit_by_scale(group, replace(options, k=None, most=room), rng)
+        fit = fit_by_scale(group, replace(options, k=None, most=room), rng, part=True)
         view = fit.view
         parts.append(_Part(view.rows(group), fit, view.inside(fit.fitted.state)))
     chosen = sum(part.mixture.k for part in parts)
     if options.k is None or options.k == chosen:
-        return _join(rows, parts, options)
-    joined = _join(rows, _to_number(parts, options.k, rng), options)
-    if chosen >= options.k:
+        better = _missing(parts)
+        better = better if part else bounded_note(better, options)
+        return replace(_join(rows, parts, options), better=better)
+    changed = _to_number(parts, options.k, rng)
+    joined = _join(rows, changed, options)
+    if chosen < options.k:
+        return replace(joined, better=Note("bic_prefers_fewer", {"k": options.k, "fewer": chosen}))
+    gain = joined.bic(rows.total) - _join(rows, parts, options).bic(rows.total)
+    if gain <= 0:
         return joined
-    return replace(joined, better=Note("bic_prefers_fewer", {"k": options.k, "fewer": chosen}))
+    values = {"which": _merged(parts, changed), "more": chosen, "gain": gain}
+    return replace(joined, better=Note("component_missing", values))
+
+
+def _missing(parts: list[_Part]) -> Note | None:
+    """Return the note on a component that is missing in one of the groups, of largest gain."""
+    found, first, total = list[Note](), 0, sum(part.mixture.k for part in parts)
+    for part in parts:
+        note = part.fit.better
+        if note is not None and note.code == "component_missing":
+            values = dict(note.values)
+            values["more"] += total - part.mixture.k
+            values["which"] = [first + i for i in values["which"]]
+            found.append(Note("component_missing", values))
+        first += part.mixture.k
+    return max(found, key=lambda note: float(note.values["gain"]), default=None)
+
+
+def _merged(parts: list[_Part], changed: list[_Part]) -> list[int]:
+    """Return which of the components that are left stand for several of those before."""
+    nearest, first = list[Integers](), 0
+    for one, other in zip(parts, changed, strict=True):
+        apart = squared_distances(one.mixture.means, other.mixture.means)
+        nearest.append(first + np.argmin(apart, axis=1))
+        first += other.mixture.k
+    return [int(i) for i in np.flatnonzero(np.bincount(np.concatenate(nearest)) > 1)]
 
 
 def _to_number(parts: list[_Part], k: int, rng: np.random.Generator) -> list[_Part]:

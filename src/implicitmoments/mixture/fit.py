@@ -95,12 +95,21 @@ class GaussianFit:
         return bic(self.fitted.level * total, n_parameters, total)
 
 
-def fit_gaussians(rows: Rows, options: Options, rng: np.random.Generator) -> GaussianFit:
-    """Fit rows in the user's units without outliers."""
+def fit_gaussians(
+    rows: Rows, options: Options, rng: np.random.Generator, *, part: bool = False
+) -> GaussianFit:
+    """Fit rows in the user's units without outliers.
+
+    Parameters
+    ----------
+    part : bool
+        They are a part of the rows, which may be one point.
+    """
     k = options.k or options.most
     n = min(SEARCH.rows_for(k), most_rows(k, rows.budget.held))
     sample = rows.sample(n, rng).merged()
-    check_distinct(sample, options.k)
+    if not part:
+        check_distinct(sample, options.k)
     options = replace(options, most=min(options.most, sample.n))
     # Each fit has random numbers of its own: with more of them, the first ones are the same.
     fits = (fit_once(rows, sample, options, each) for each in rng.spawn(options.n_init))
@@ -230,8 +239,11 @@ def view_of(name: str, sample: Rows, options: Options, columns: int | None = Non
     columns : int, optional
         Number of columns, where rows are coordinates on a span of them.
     """
-    means = None if options.given is None else options.given.means
-    view = make_view(sample, CovarianceType(name), options.ridge, means, options.epsilon)
+    means, kind = None if options.given is None else options.given.means, CovarianceType(name)
+    # starts of other types do not depend on units, as those types do not
+    asked = {CovarianceType(each).shape for each in options.types}
+    alike = kind.shape == "spherical" and "spherical" in asked
+    view = make_view(sample, kind, options.ridge, means, options.epsilon, alike=alike)
     family = replace(view.family, student=options.student, columns=columns)
     view = replace(view, family=family)
     if options.variance is not None:

@@ -11,7 +11,7 @@ from implicitmoments.mixture.gaussians import indefinite
 from implicitmoments.rows.constants import DOUBLE, resolution
 
 # A column is rounded if it has fewer distinct values than this share of the rows; values that
-# differ by less, in deviations of the column, are equal but for rounding.
+# differ by less, in median deviations of its values, are equal but for rounding.
 TIED, ROUNDING = 0.5, 1e-6
 # Rows with one value of a column: so many determine a mean and a variance, and a component of
 # them would have none.
@@ -62,7 +62,7 @@ def raise_covariances(covariances: Floats, least: Floats, epsilon: float = DOUBL
     return covariances
 
 
-def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> tuple[Floats, Floats]:
+def rounding_steps(x: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Return the step between the values of each column, (d,), and which columns are rounded.
 
     The step is 0 where hardly any values are equal.
@@ -84,7 +84,8 @@ def rounding_steps(x: Floats, counts: Floats, scale: Floats) -> tuple[Floats, Fl
             continue
         (first,) = np.nonzero(np.append(True, np.diff(values) > 0))
         sizes, gaps = np.add.reduceat(counts[order], first), np.diff(values[first])
-        gaps = gaps[gaps > ROUNDING * scale[j]]
+        spread = np.abs(values[first] - np.median(values[first]))  # one value may be far away
+        gaps = gaps[gaps > ROUNDING * np.median(spread)]
         rounded[j] = 1 < len(first) < TIED * total
         if len(gaps) and (rounded[j] or sizes.max() >= REPEATED):
             found[j] = np.quantile(gaps, 0.1 if rounded[j] else 0.5)

@@ -107,8 +107,12 @@ def make_view(
     ridge: float = 0.0,
     means: Floats | None = None,
     epsilon: float = DOUBLE,
+    *,
+    alike: bool | None = None,
 ) -> View:
     """Standardise columns; all alike for spherical covariances, which depend on their units.
+
+    With ``alike=False`` those are spherical in standardised columns, as a start of others is.
 
     Least variances are what the precision of the rows, equal values of a column and ``ridge``
     ask for. The latter is relative to the variances of the columns, or of their deviations from
@@ -119,12 +123,12 @@ def make_view(
     center = counts @ x / counts.sum()
     variances = sum_squares(x, counts, center) / counts.sum()
     sizes = np.abs(x).max(axis=0)
-    if kind.shape == "spherical":
+    if kind.shape == "spherical" if alike is None else alike:
         variances, sizes = (np.full(len(center), each.mean()) for each in (variances, sizes))
     # a column that varies in other rows alone keeps the unit of its values
     flat = variances <= resolution(sizes, epsilon) ** 2
     scale = np.where(flat, np.where(sizes > 0, sizes, 1.0), np.sqrt(variances))
-    steps, rounded = rounding_steps(x, counts, scale)
+    steps, rounded = rounding_steps(x, counts)
     relative = np.ones(len(center))
     if means is not None:
         z, placed = (x - center) / scale, (means - center) / scale

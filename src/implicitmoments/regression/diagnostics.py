@@ -15,6 +15,7 @@ from implicitmoments.regression.lines import Lines, Standard
 from implicitmoments.regression.unexplained import Unexplained
 from implicitmoments.rows import Rows
 from implicitmoments.rows.normality import find_deviations
+from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.search import ENOUGH, merge_note
 from implicitmoments.search.tails import Rival, tails_note
 
@@ -37,6 +38,7 @@ def data_notes(
         deviations = find_deviations(rows, standard.inputs, names)
         if deviations is not None:
             notes.append(Note("inputs_not_gaussian", deviations))
+            notes += sentinel_notes(rows, names)
     return notes
 
 

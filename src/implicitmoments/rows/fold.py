@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -268,6 +269,37 @@ def take_rows(block: Block, kept: Array | None) -> Block:
     if places.shape[0] == kept.shape[0]:
         return block
     return {name: xp.take(column, places, axis=0) for name, column in block.items()}
+
+
+def gather_blocks(parts: Iterable[Block], n: int) -> Block:
+    """Join blocks of at most n rows in all, in order; one block as it is.
+
+    They are copied as they come: memory holds all rows once, and one of the blocks. Rows of blocks
+    without weights have weight 1 where others have weights.
+    """
+    remaining = iter(parts)
+    first, second = next(remaining), next(remaining, None)
+    if second is None:
+        return first
+    made, end = {name: _empty_like(column, n) for name, column in first.items()}, 0
+    for part in chain([first, second], remaining):
+        start, end = end, end + int(part["x"].shape[0])
+        if "counts" in part and "counts" not in made:
+            made["counts"] = _empty_like(part["counts"], n)
+            made["counts"][:start] = 1.0
+        for name, column in made.items():
+            column[start:end, ...] = part[name] if name in part else weights_of(part)
+    return {name: column[:end, ...] for name, column in made.items()}
+
+
+def _empty_like(column: Array, n: int) -> Array:
+    """Return an array for n rows, in the library and layout of those of another."""
+    shape = (n, *column.shape[1:])
+    if isinstance(column, np.ndarray):
+        by_columns = column.ndim == 2 and column.flags.f_contiguous
+        return np.empty(shape, column.dtype, order="F" if by_columns else "C")
+    xp = namespace_of(column)
+    return xp.empty(shape, dtype=column.dtype, device=array_api_compat.device(column))
 
 
 def leave_out_rows(block: Block, kept: Array | None, center: Floats | None) -> Block:

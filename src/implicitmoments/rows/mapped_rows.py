@@ -27,13 +27,14 @@ from implicitmoments.rows.fold import (
     MemoryBudget,
     Progress,
     blocks,
+    gather_blocks,
     leave_out_rows,
     lift_points,
     take_rows,
     weights_of,
 )
 from implicitmoments.rows.row_selection import Census, Rule, Share
-from implicitmoments.rows.sources import Source, join_blocks
+from implicitmoments.rows.sources import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,12 +355,15 @@ class MappedRows:
         mapping of str to array
             The columns.
         """
-        read, parts = self._whole if whole else self._kept, []
+        read = self._whole if whole else self._kept
         # the key cannot be computed from mapped points
         maps = (self.constants, self.center, self.linear)
         keyed = self.transform is None and any(each is not None for each in maps)
-        step = max(1, self.budget.held // (4 * max(1, self.source.n_features)))
-        for start in range(0, max(len(numbers), 1), step):
-            some = numbers[start : start + step]
-            parts.append(read(self.source.pick(some, what=what), some, keyed=keyed))
-        return parts[0] if len(parts) == 1 else join_blocks(parts)
+        # a map makes three arrays of the size of what is read at a time
+        step = max(1, self.budget.block // (8 * max(1, self.source.n_features)))
+        pieces = [numbers[i : i + step] for i in range(0, max(len(numbers), 1), step)]
+        keyed |= whole and len(pieces) > 1  # rows that are left out bring keys of their own
+        return gather_blocks(
+            (read(self.source.pick(some, what=what), some, keyed=keyed) for some in pieces),
+            len(numbers),
+        )
