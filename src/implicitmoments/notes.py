@@ -71,7 +71,7 @@ QUIET: frozenset[str] = frozenset(
         # of the command line, which prints them
         *("few_rows_per_component_asked", "column_counts_rows", "column_of_answers"),
         *("columns_by_position", "incomplete_rows_dropped", "no_browser", "scale_columns"),
-        *("columns_were_scaled", "found_is_scaled", "number_chosen"),
+        *("columns_were_scaled", "found_is_scaled", "number_chosen", "number_chosen_at_end"),
         *("number_chosen_within_noise", "rows_described_worse", "model_better", "models_equal"),
     }
 )

@@ -254,6 +254,8 @@ NOTES: dict[str, str] = {
     "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
     "with {option}",
     "number_chosen": "{k:count component} gave the least BIC",
+    "number_chosen_at_end": "{k:count component} gave the least BIC, the most that were tried: "
+    "more may be better; try -k {further}, and --covariance auto if components are not round",
     "number_chosen_within_noise": "{k:count component} gave the least BIC; the BIC of {fewer} is "
     "as low within sampling noise",
     "rows_described_worse": "the mean log density of these rows, {found:.4g}, is below that of "

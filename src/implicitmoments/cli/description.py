@@ -17,7 +17,7 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.columns import ModelColumns
 from implicitmoments.cli.console import as_typed, check_model_path, print_line, print_tables
 from implicitmoments.description import Table as Parameters
-from implicitmoments.description import findings_of
+from implicitmoments.description import findings_of, short_number
 from implicitmoments.notes import Note, Notes
 from implicitmoments.registry import ESTIMATORS
 from implicitmoments.saving.descriptions import load_description
@@ -207,7 +207,8 @@ def _shown_table(found: Parameters, d: int) -> Table:
         table.add_column(head, justify="right")
     for row in found.rows[:MOST_COMPONENTS]:
         table.add_row(
-            *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row[:shown]), *["…"] * cut
+            *(short_number(v) if isinstance(v, float) else str(v) for v in row[:shown]),
+            *["…"] * cut,
         )
     if len(found.rows) > MOST_COMPONENTS:
         table.caption = f"{len(found.rows) - MOST_COMPONENTS} more; --json has all of them"
@@ -221,7 +222,12 @@ def _scaled_rows(model: Any, columns: ModelColumns) -> list[tuple[str, str]]:
     if deviations is not None and deviations.ndim == 1:
         named["standard deviation within components"] = deviations
     return [
-        (what, short_list([f"{n} {v:.4g}" for n, v in zip(columns.labels, numbers, strict=True)]))
+        (
+            what,
+            short_list(
+                [f"{n} {short_number(v)}" for n, v in zip(columns.labels, numbers, strict=True)]
+            ),
+        )
         for what, numbers in named.items()
         if numbers is not None
     ]

@@ -80,6 +80,9 @@ class Sweep:
 
     def choice(self) -> Note:
         """Return a note on the choice."""
+        if self.smallest == self.best == max(self.scores):
+            further = f"{self.best}-{2 * self.best}"
+            return Note("number_chosen_at_end", {"k": self.best, "further": further})
         if self.smallest == self.best:
             return Note("number_chosen", {"k": self.best})
         return Note("number_chosen_within_noise", {"k": self.best, "fewer": self.smallest})

@@ -16,6 +16,7 @@ from implicitmoments.description.base import (
     findings_of,
     fit_columns,
     numbered_rows,
+    short_number,
 )
 from implicitmoments.description.models import (
     ActivationSumRegressorDescription,

@@ -35,6 +35,7 @@ MEASURED = {
     "outliers": "outliers left out",
 }
 SHOWN = 4  # entries of an array in the table of findings
+LONG, LONGEST = 1e4, 1e9  # numbers that are written out, though they have more digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,4 +178,15 @@ def _shown(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    return f"{int(value):,}" if float(value).is_integer() else f"{float(value):.4g}"
+    return f"{int(value):,}" if float(value).is_integer() else short_number(float(value))
+
+
+def short_number(value: float) -> str:
+    """Return about four digits, and all before the point where they are at most nine.
+
+    Examples
+    --------
+    >>> short_number(3.14159), short_number(14012.3), short_number(2.5e-7)
+    ('3.142', '14,012', '2.5e-07')
+    """
+    return f"{value:,.0f}" if LONG <= abs(value) < LONGEST else f"{value:.4g}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from implicitmoments.arrays import Floats
+from implicitmoments.description.units import ALONG_A_COLUMN
 from implicitmoments.picture_data import RowSample
 from implicitmoments.plot import canvas
 
@@ -68,7 +69,7 @@ def plane_of(vectors: Floats, centred: Floats, rows: RowSample, words: str) -> P
         lengths = (vectors**2).sum(axis=0)
         directions = np.eye(d)[np.sort(np.argsort(-lengths, kind="stable")[: len(ORDINALS)])]
     else:
-        directions = _leading_plane(vectors, centred)
+        directions = _along_columns(_leading_plane(vectors, centred))
     axes = [rows.units.axis(direction) for direction in directions]
     otherwise = [f"{nth} {words}" for nth in ORDINALS]
     names = [
@@ -89,8 +90,21 @@ def leading_direction(vectors: Floats, centred: Floats, rows: RowSample) -> Floa
     if rows.units.scale is not None:
         column: Floats = np.eye(rows.x.shape[1])[int((vectors**2).sum(axis=0).argmax())]
         return column
-    leading: Floats = _leading_plane(vectors, centred, 1)[0]
+    leading: Floats = _along_columns(_leading_plane(vectors, centred, 1))[0]
     return leading
+
+
+def _along_columns(directions: Floats) -> Floats:
+    """Return directions, (m, d), of which those that are nearly a column are that column.
+
+    An axis with the name of a column then has its values. Others stay orthogonal to it.
+    """
+    largest = np.abs(directions).argmax(axis=1)
+    columns = np.eye(directions.shape[1])[largest]
+    near = np.sum(directions * columns, axis=1) >= ALONG_A_COLUMN
+    others = directions - (directions @ columns[near].T) @ columns[near]
+    others /= np.maximum(np.linalg.norm(others, axis=1, keepdims=True), RANK_TOL)
+    return np.asarray(np.where(near[:, None], columns, others))
 
 
 def _leading_plane(vectors: Floats, centred: Floats, most: int = 2) -> Floats:

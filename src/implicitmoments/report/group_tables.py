@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.description import Table, counted
+from implicitmoments.description import Table, counted, short_number
 from implicitmoments.picture_data import LinePicture
 from implicitmoments.plot.groups import DOUBT, Groups
 
@@ -93,9 +93,7 @@ def number(value: float) -> str:
     """Return a number in few digits, without an exponent where it has none in a file."""
     if not np.isfinite(value):
         return "–"
-    size = abs(value)
-    text = f"{value:,.0f}" if 1e4 <= size < 1e9 else f"{value:.4g}"
-    return text.replace("-", "−")
+    return short_number(value).replace("-", "−")
 
 
 def signed(value: float) -> str:
