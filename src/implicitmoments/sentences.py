@@ -15,17 +15,20 @@ NOTES: dict[str, str] = {
     "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
     "far from all others; check or remove them",
     "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
-    "from all others by the rule of the fit; `score_samples` has the log density of every row",
+    "from all others by the rule of the fit; `score_samples` has the log density of every row, and "
+    "`drop_outliers=False` keeps them all",
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
-    "density 0 under the model, as all rows that differ in a column that was constant in the fit",
+    "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
+    "leave such columns out before the fit",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "value_stands_apart": "column {column} has the value {value:g} in {share:percent} of the "
     "rows, far from all its other values: if it stands for a missing number, it decides the fit; "
     "replace it or leave these rows out",
     "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
-    "{freedom:.1f} degrees of freedom and {found:count component} BIC is lower by {gain:.0f} "
-    "than with {k}; try `noise='student'` of `GaussianMixture` or `RegressionMixture`",
+    "{freedom:.1f} degrees of freedom and {found:count component} BIC is lower by {gain:,.0f} "
+    "than with {k:count Gaussian one}; try `noise='student'`, of `GaussianMixture` or "
+    "`RegressionMixture`, unless columns hold few values",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
     "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
     "parameters",
