@@ -56,7 +56,7 @@ class RowSample(NamedTuple):
     names: Any = None  # of the columns, or None
     target: str = "y"  # name of the labels
     units: FileUnits = FileUnits()  # of the columns
-    numbers: Integers | None = None  # (n,), of the rows among all, from 0
+    numbers: Integers | None = None  # (n,), of the rows in their files, from 0
 
     @property
     def shown(self) -> Floats:

@@ -33,7 +33,7 @@ from implicitmoments.cli.output import (
     check_output,
     write_table,
 )
-from implicitmoments.cli.report_words import report_reader
+from implicitmoments.cli.report_words import NextInput, report_reader
 from implicitmoments.cli.row_answers import Answer, RowAnswers, with_nan
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError, Note
@@ -176,7 +176,7 @@ def report_file(
         return save_page(
             fitted,
             sample_rows(fitted, source, None, MOST_COMPARED),
-            report_reader(model, files, own),
+            report_reader(model, NextInput(files, columns, own, source.other_columns)),
             path=output,
             title=title,
             subtitle=f"Rows of {files.name}, model {model.name}",

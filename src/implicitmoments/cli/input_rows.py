@@ -199,9 +199,11 @@ class ModelRows(Source):
         *,
         feature_names: tuple[str, ...] | None = None,
         columns: Mapping[str, Any] | None = None,
+        other_columns: Sequence[str] = (),
     ) -> None:
         self.n_rows, self.n_features = source.n, source.n_features
         self.feature_names, self.columns = feature_names, dict(columns or {})
+        self.other_columns = tuple(other_columns)  # of the file, which the model does not take
         self._source, self._order, self._scale = source, order, scale
 
     def read(self, rows: range, rng: RowDraws) -> Block:
@@ -211,6 +213,9 @@ class ModelRows(Source):
     def pick(self, rows: Any, *, what: str = "") -> Block:
         """Return some rows by their numbers."""
         return self._lay_out(self._source.pick(rows, what=what))
+
+    def _file_rows(self, rows: Any) -> Any:
+        return self._source._file_rows(rows)
 
     def _lay_out(self, block: Block) -> Block:
         x = block["x"]
@@ -258,4 +263,5 @@ def open_for_model(
             print_note("incomplete_rows_dropped", n=source.n_dropped)
         if source.n_features != own.n_features:
             raise bad_input("features_differ", found=source.n_features, expected=own.n_features)
-        yield ModelRows(source, own.order(source, chosen, quiet), own.scale), carried
+        order, others = own.order(source, chosen, quiet), source.other_columns
+        yield ModelRows(source, order, own.scale, other_columns=others), carried

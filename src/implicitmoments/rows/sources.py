@@ -138,6 +138,10 @@ class Source(ABC):
             taken.append(_take(block, near - near[0]))
         return join_blocks(taken)
 
+    def _file_rows(self, rows: Integers) -> Integers:
+        """Return the numbers that rows have in their files, where some were left out."""
+        return rows
+
     @property
     def n(self) -> int:
         """The number of rows; 0 for a source that generates any number of rows."""

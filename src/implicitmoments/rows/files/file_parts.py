@@ -19,6 +19,7 @@ from implicitmoments.rows.files.columns import ColumnNames, FileColumns, choose_
 from implicitmoments.rows.files.csv_files import CSV, CsvFile, TextFormat
 from implicitmoments.rows.files.errors import brief, refusal
 from implicitmoments.rows.files.file_source import ARGUMENTS, float_type
+from implicitmoments.rows.files.kept_rows import KeptRows
 from implicitmoments.rows.files.raw_rows import SlicedRows, open_spool, spool_rows
 from implicitmoments.rows.files.tables import TABLES, TableFile, TableRows, table_columns
 from implicitmoments.rows.fold import blocks
@@ -43,8 +44,9 @@ class FilePart(NamedTuple):
 
     columns: FileColumns
     chosen: ColumnNames
-    # returns a reader of the columns, how many rows were left out, and whether rows were checked
-    read: Callable[[ColumnNames], tuple[Any, int, bool]]
+    # returns a reader of the columns, which rows were kept (None for all), and whether rows were
+    # checked
+    read: Callable[[ColumnNames], tuple[Any, KeptRows | None, bool]]
     watched: Sequence[Path] = ()
 
 
@@ -105,15 +107,17 @@ def open_part(
     return part._replace(read=partial(_whole_rows, part, spool)) if how.drop_missing else part
 
 
-def _whole_rows(part: FilePart, spool: Spool, chosen: ColumnNames) -> tuple[SlicedRows, int, bool]:
+def _whole_rows(
+    part: FilePart, spool: Spool, chosen: ColumnNames
+) -> tuple[SlicedRows, KeptRows, bool]:
     """Copy the rows of a file that lack nothing."""
     reader, _, _ = part.read(chosen)
     # no rows first: they have the columns of a table without rows
     pieces = map(reader.read, chain([range(0)], blocks(range(reader.n_rows), COPIED_ROWS)))
     given = (part.columns.file, pieces, reader.dtype, chosen["x"])
-    rows, n_dropped = spool_rows(*given, drop_missing=True, spool=spool())
+    rows, kept = spool_rows(*given, drop_missing=True, spool=spool())
     reader.close()
-    return rows, n_dropped, True
+    return rows, kept, True
 
 
 def _open_csv(path: Path, wanted: Mapping[str, Any], how: Reading, spool: Spool) -> FilePart:
@@ -122,8 +126,8 @@ def _open_csv(path: Path, wanted: Mapping[str, Any], how: Reading, spool: Spool)
     about = (text.not_numbers, text.markers, text.row_numbers)
     columns = FileColumns(str(path), text.names, text.has_names, *about)
 
-    def read(chosen: ColumnNames) -> tuple[SlicedRows, int, bool]:
-        rows, n_dropped = spool_rows(
+    def read(chosen: ColumnNames) -> tuple[SlicedRows, KeptRows, bool]:
+        rows, kept = spool_rows(
             str(path),
             text.blocks(chosen, kind),
             kind,
@@ -133,7 +137,7 @@ def _open_csv(path: Path, wanted: Mapping[str, Any], how: Reading, spool: Spool)
             keep_missing=how.keep_missing,
             spool=spool(),
         )
-        return rows, n_dropped, True
+        return rows, kept, True
 
     return FilePart(columns, choose_columns(columns, wanted), read)
 
@@ -143,12 +147,12 @@ def _open_table(path: Path, wanted: Mapping[str, Any], dtype: Any, stack: ExitSt
     stack.callback(table.close)
     columns = table_columns(table)
 
-    def read(chosen: ColumnNames) -> tuple[TableRows, int, bool]:
+    def read(chosen: ColumnNames) -> tuple[TableRows, None, bool]:
         kinds = dict(zip(table.names, table.types, strict=True))
         types = {kinds[name].to_pandas_dtype() for name in chosen["x"]}
         # float32 if every feature is, and float64 otherwise
         single = np.dtype(types.pop() if len(types) == 1 else np.float64)
-        return TableRows(table, chosen, float_type(single, dtype)), 0, False
+        return TableRows(table, chosen, float_type(single, dtype)), None, False
 
     return FilePart(columns, choose_columns(columns, wanted), read, [path])
 
@@ -177,10 +181,10 @@ def _open_array(
             lengths = {"n_rows": arrays[role].shape[0], "expected": points.shape[0]}
             raise refusal("wrong_length", what=what, file=str(path), **lengths)
 
-    def read(chosen: ColumnNames) -> tuple[SlicedRows, int, bool]:
+    def read(chosen: ColumnNames) -> tuple[SlicedRows, None, bool]:
         place = {role: [names.index(one) for one in called] for role, called in chosen.items()}
         others = {role: place[role][0] for role in place if role != "x"}
-        return SlicedRows(points, place["x"], {**others, **arrays}, dtype), 0, False
+        return SlicedRows(points, place["x"], {**others, **arrays}, dtype), None, False
 
     return FilePart(columns, chosen, read, [zarr_description(file) or file for file in files])
 

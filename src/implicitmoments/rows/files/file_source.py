@@ -17,6 +17,7 @@ from implicitmoments.arrays import Array
 from implicitmoments.column_names import feature_places, unnamed_column
 from implicitmoments.rows.draws import Integers, RowDraws
 from implicitmoments.rows.files.errors import UnreadableError, brief, refusal
+from implicitmoments.rows.files.kept_rows import KeptRows
 from implicitmoments.rows.fold import Block
 from implicitmoments.rows.sources import Source
 
@@ -49,10 +50,13 @@ class FileSource(Source):
         Files that may not change while the source is open.
     is_checked : bool
         The rows are known to be finite.
-    n_dropped : int
-        Rows left out because a number is missing.
+    kept : sequence of KeptRows
+        Which rows of each file were kept, where rows that lack a number are left out;
+        ``n_dropped`` counts those.
     keep_missing : bool
         Rows that lack a number are kept: they have NaN.
+    other_columns : sequence of str
+        Columns of the file that are not read, those that hold no numbers first.
 
     Examples
     --------
@@ -78,14 +82,16 @@ class FileSource(Source):
         columns: Mapping[str, str] | None = None,
         watched: Sequence[Path] = (),
         is_checked: bool = False,
-        n_dropped: int = 0,
+        kept: Sequence[KeptRows] = (),
         keep_missing: bool = False,
+        other_columns: Sequence[str] = (),
     ) -> None:
         self.file, self.n_rows, self.n_features = file, reader.n_rows, reader.n_features
         self.feature_names = None if feature_names is None else tuple(feature_names)
-        self.columns, self.n_dropped = dict(columns or {}), n_dropped
+        self.columns, self._kept = dict(columns or {}), kept
+        self.n_dropped = sum(rows.n_dropped for rows in kept)
         self._states = [(path, _state(path)) for path in watched]
-        self._keep_missing = keep_missing
+        self._keep_missing, self.other_columns = keep_missing, tuple(other_columns)
         self._n_checked = self.n_rows if is_checked else 0  # rows from the first on
         self._reader, self._lock = reader, RLock()
         self._close = weakref.finalize(self, reader.close)
@@ -145,6 +151,15 @@ class FileSource(Source):
             if all(np.all(np.isfinite(column)) for column in block.values()):
                 return block
         return super().pick(rows, what=what)  # which says where numbers are missing
+
+    def _file_rows(self, rows: Integers) -> Integers:
+        """Return the numbers of rows in the file; files are counted one after the other."""
+        found, first, start = np.array(rows, dtype=np.int64), 0, 0
+        for kept in self._kept:
+            own = (rows >= first) & (rows < first + kept.n)
+            found[own] = start + kept.file_rows(rows[own] - first)
+            first, start = first + kept.n, start + kept.n_given
+        return found
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

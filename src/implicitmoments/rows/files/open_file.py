@@ -27,6 +27,7 @@ from implicitmoments.rows.files.file_parts import (
 )
 from implicitmoments.rows.files.file_source import FileSource
 from implicitmoments.rows.files.joined_rows import JoinedRows
+from implicitmoments.rows.files.kept_rows import KeptRows
 from implicitmoments.rows.files.tables import TABLES
 
 ROLES = {"y": "target", "counts": "weight"}  # as a fitted estimator remembers columns
@@ -184,7 +185,7 @@ def _open_all(
     files: Sequence[Path], name: FilePath, wanted: Mapping[str, Any], how: Reading
 ) -> FileSource:
     """Open files and join their rows; columns are those of the first file."""
-    parts, found = list[FilePart](), list[tuple[Any, int, bool]]()
+    parts, found = list[FilePart](), list[tuple[Any, KeptRows | None, bool]]()
     with ExitStack() as stack:
         spool = Spool(stack)
         for file in files:
@@ -193,12 +194,15 @@ def _open_all(
             found.append(parts[-1].read(parts[0].chosen))
             stack.callback(found[-1][0].close)
         readers = [reader for reader, _, _ in found]
-        n_dropped = sum(n for _, n, _ in found)
+        kept = [rows for _, rows, _ in found if rows is not None] if how.drop_missing else []
         reader = readers[0]
         if len(readers) > 1:
             reader = JoinedRows([part.columns.file for part in parts], readers)
         if not reader.n_rows:
-            raise refusal("all_rows_incomplete" if n_dropped else "no_rows", file=str(name))
+            raise refusal(
+                "all_rows_incomplete" if any(rows.n_dropped for rows in kept) else "no_rows",
+                file=str(name),
+            )
         chosen, named = parts[0].chosen, parts[0].columns.has_names
         source = FileSource(
             str(name),
@@ -207,7 +211,8 @@ def _open_all(
             columns=_remembered(chosen, by_number=not named and wanted["x"] is not None),
             watched=[path for part in parts for path in part.watched],
             is_checked=all(checked for _, _, checked in found),
-            n_dropped=n_dropped,
+            kept=kept,
+            other_columns=_unread(parts[0]),
             keep_missing=how.keep_missing,
         )
         stack.pop_all()
@@ -236,6 +241,13 @@ def _check_agreement(first: FilePart, other: FilePart, wanted: Mapping[str, Any]
         columns=[brief(n) for n in found],
         other_columns=[brief(n) for n in expected],
     )
+
+
+def _unread(part: FilePart) -> list[str]:
+    """Return the names of columns that are not read, those that hold no numbers first."""
+    read, columns = {*chain(*part.chosen.values()), ""}, part.columns
+    others = [name for name in columns.names if name not in read] if columns.has_names else []
+    return sorted(others, key=lambda name: name not in columns.not_numbers)
 
 
 def _remembered(chosen: ColumnNames, by_number: bool) -> dict[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.files.errors import refusal
 from implicitmoments.rows.files.file_source import Numbers, Sliceable, check_block, float_type
+from implicitmoments.rows.files.kept_rows import KeptRows
 
 
 class SlicedRows:
@@ -137,15 +138,15 @@ def spool_rows(
     drop_missing: bool = False,
     keep_missing: bool = False,
     spool: IO[bytes] | None = None,
-) -> tuple[SlicedRows, int]:
+) -> tuple[SlicedRows, KeptRows]:
     """Write rows to a temporary file without a name, which cannot outlive the process.
 
     Messages count lines from ``first_line`` on where it is given, and rows otherwise. Rows that
-    lack a number are refused; with ``drop_missing`` they are counted and left out, and with
-    ``keep_missing`` they are kept. Rows are added to ``spool`` if there is one. Returns the rows,
-    and how many were left out.
+    lack a number are refused; with ``drop_missing`` they are left out, and with ``keep_missing``
+    they are kept. Rows are added to ``spool`` if there is one. Returns the rows, and which were
+    kept.
     """
-    n_rows, n_dropped, block = 0, 0, dict[str, Numbers]()
+    kept, block = KeptRows(), dict[str, Numbers]()
     first, unit = (0, "row") if first_line is None else (first_line, "line")
     numbers = open_spool() if spool is None else spool
     try:
@@ -154,22 +155,22 @@ def spool_rows(
             with np.errstate(over="ignore", invalid="ignore"):  # infinity is found by the check
                 block = {name: c.astype(dtype, copy=False) for name, c in given.items()}
             table = np.ascontiguousarray(np.column_stack(list(block.values())))
-            start, n_given = first + n_rows + n_dropped, len(table)
+            start, whole = first + kept.n_given, np.ones(len(table), dtype=bool)
             if drop_missing:
-                kept = np.isfinite(table).all(axis=1)
-                table, block = table[kept], {name: c[kept] for name, c in block.items()}
+                whole = np.isfinite(table).all(axis=1)
+                table, block = table[whole], {name: c[whole] for name, c in block.items()}
             check_block(block, file, start, feature_names, unit, keep_missing=keep_missing)
             _write(numbers, table)
-            n_rows, n_dropped = n_rows + len(table), n_dropped + n_given - len(table)
+            kept.add(whole)
         if not block:
             raise refusal("no_rows", file=file)
     except BaseException:
         numbers.close()
         raise
     d, others = block["x"].shape[1], [name for name in block if name != "x"]
-    points = RawArray(numbers, (n_rows, d + len(others)), dtype, offset=offset)
+    points = RawArray(numbers, (kept.n, d + len(others)), dtype, offset=offset)
     places = {name: d + i for i, name in enumerate(others)}
-    return SlicedRows(points, range(d), places), n_dropped
+    return SlicedRows(points, range(d), places), kept
 
 
 def open_spool() -> IO[bytes]:

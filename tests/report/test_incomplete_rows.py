@@ -1,0 +1,114 @@
+"""The page on files with incomplete rows: numbers of rows, and the command to type next."""
+
+import html
+import re
+import shlex
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from implicitmoments.cli.app import app
+from implicitmoments.rows import open_file
+from implicitmoments.rows.files.kept_rows import KeptRows
+
+COMMAND = re.compile(r"implicitmoments ((?:fit|predict|score) [^<]*)")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+
+
+def next_command(page):
+    return shlex.split(html.unescape(COMMAND.search(page.read_text("utf-8")).group(1)))
+
+
+def typical_rows(page):
+    """Return the rows of the table of rows: number of the row, and its numbers."""
+    text = page.read_text("utf-8")
+    table = text[text.index("Typical and doubtful rows") :]
+    cells = (
+        re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)
+        for row in re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")], re.DOTALL)
+    )
+    found = [
+        [re.sub(r"<[^>]*>|,", "", cell).replace("−", "-").strip() for cell in c] for c in cells
+    ]
+    return [(int(row[-5]), float(row[-2]), float(row[-1])) for row in found if len(row) > 4]
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory):
+    """Two files of one mixture of long ellipses, with names of rows and cells that are missing."""
+    folder = tmp_path_factory.mktemp("shops")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2)) * [1.0, 6.0] + 30.0 * rng.integers(0, 2, 900)[:, None]
+    cells = np.char.mod("%.6f", X).astype(object)
+    cells[rng.permutation(900)[:90], rng.integers(0, 2, 90)] = "-"
+    lines = [f"shop {i};{a};{b}" for i, (a, b) in enumerate(cells)]
+    for name, part in (("north.csv", lines[:400]), ("south.csv", lines[400:])):
+        (folder / name).write_text("\n".join(["name;price;ads", *part]) + "\n")
+    return folder, X
+
+
+READ = ("--sep", ";", "--na-values", "-", "--drop-missing")
+
+
+@pytest.mark.parametrize("options", [[], ["--covariance", "full"]])
+def test_the_next_command_reads_the_same_rows(options, shops, monkeypatch):
+    folder, _ = shops
+    monkeypatch.chdir(folder)
+    given = ("north.csv", "south.csv", *READ)
+    run("fit", "mixture", *given, "--columns", "price,ads", "--scale", "-k", "2", *options)
+    run("report", "model.im", *given, "-o", "page.html")
+    words = next_command(folder / "page.html")
+    assert words[0] == ("predict" if options else "fit")
+    if options:  # rows that lack a number have an empty answer, beside the name of the row
+        assert words[words.index("--keep") + 1] == "name"
+    else:
+        assert {"--scale", "--drop-missing"} < set(words)
+    run(*words)
+    if options:
+        answers = (folder / words[-1]).read_text().splitlines()
+        assert answers[0].startswith("name,") and len(answers) == 901
+
+
+def test_the_next_command_has_the_columns_that_were_typed(shops, monkeypatch):
+    folder, _ = shops
+    monkeypatch.chdir(folder)
+    given = ("north.csv", *READ)
+    run("fit", "mixture", *given, "--columns", "price,ads", "-k", "2", "-o", "columns.im")
+    run("report", "columns.im", *given, "--columns", "ads,price", "-o", "columns.html")
+    words = next_command(folder / "columns.html")
+    assert words[words.index("--columns") + 1] == "ads,price"
+    run(*words)
+
+
+def test_rows_are_counted_in_the_files(shops, monkeypatch):
+    folder, X = shops
+    monkeypatch.chdir(folder)
+    given = ("north.csv", "south.csv", *READ)
+    run("fit", "mixture", *given, "--columns", "price,ads", "-k", "2", "-o", "rows.im")
+    run("report", "rows.im", *given, "-o", "rows.html")
+    found = typical_rows(folder / "rows.html")
+    assert len(found) >= 6
+    for row, price, ads in found:
+        np.testing.assert_allclose([price, ads], X[row - 1], rtol=1e-3, atol=1e-3)
+
+
+def test_kept_rows_of_blocks_and_of_several_files(tmp_path):
+    kept, rng = KeptRows(), np.random.default_rng(1)
+    whole = [rng.random(n) < share for n, share in ((5, 0.5), (3, 0.0), (9, 0.8), (2, 0.0))]
+    for block in whole:
+        kept.add(block)
+    true = np.flatnonzero(np.concatenate(whole))
+    assert kept.file_rows(np.arange(len(true))).tolist() == true.tolist()
+    X = rng.normal(size=(40, 2))
+    X[rng.permutation(40)[:15], 1] = np.nan
+    np.save(tmp_path / "a.npy", X[:25])
+    np.save(tmp_path / "b.npy", X[25:])
+    with open_file([tmp_path / "a.npy", tmp_path / "b.npy"], drop_missing=True) as source:
+        rows = source._file_rows(np.arange(source.n_rows))
+        assert source.n_dropped == 15
+        assert rows.tolist() == np.flatnonzero(np.isfinite(X[:, 1])).tolist()
