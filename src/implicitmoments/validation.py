@@ -140,8 +140,9 @@ def check_enough_rows(n_rows: int, k: int, least: int | None = None) -> None:
     if n_rows < least:
         raise InputError(
             "too_few_rows",
-            "`n_components={k}` needs at least {least:count row} with a positive weight, but "
-            "n_samples={n}; use more rows or fewer components",
+            # scikit-learn's checks look for "1 sample"
+            "`n_components={k}` needs at least {least:count row} with a positive weight, got "
+            "{n:count sample}; use more rows or fewer components",
             k=k,
             n=n_rows,
             least=least,

@@ -40,7 +40,11 @@ BAD_FITS = {
         "no_such_column",
         {"what": "sample_weight", "wanted": "n"},
     ),
-    "no target": (["regressions", "DATA/lines.csv"], "target_required", {}),
+    "no target": (
+        ["regressions", "DATA/lines.csv", "--columns", "a"],
+        "target_required",
+        {"names": ["b", "price"]},
+    ),
     "a target too many": (["mixture", ROWS, "--target", "depth"], "target_not_used", {}),
     "a number too large": (
         ["clusters", ROWS, "-k", "3000", "--set", "variance=1"],
@@ -49,7 +53,7 @@ BAD_FITS = {
     ),
     "more components than features": (["density", ROWS, "-k", "5"], "variance_not_estimable", {}),
     "no number": (["density", ROWS], "number_required", {"kind": "density"}),
-    "a number that is none": (["clusters", ROWS, "-k", "many"], "value_of_another_type", {}),
+    "a number that is none": (["clusters", ROWS, "-k", "many"], "not_a_range", {"text": "many"}),
     "an option of another model": (
         ["mixture", ROWS, "--degree", "3"],
         "unknown_parameter",
@@ -77,7 +81,7 @@ BAD_FITS = {
     ),
     "a number below one": (["clusters", ROWS, "-k", "0"], "out_of_range", {"value": 0}),
     "a negative number": (["clusters", ROWS, "-k", "-1"], "out_of_range", {"value": -1}),
-    "half a component": (["density", ROWS, "-k", "1.5"], "value_of_another_type", {}),
+    "half a component": (["density", ROWS, "-k", "1.5"], "not_a_range", {"text": "1.5"}),
     "more unknowns than rows": (
         ["regressions", *LINES, "-k", "1000"],
         "too_few_rows_for_unknowns",
@@ -169,7 +173,7 @@ def test_bad_usage_is_one_line_and_leaves_nothing(name, refused, data, models, h
 BAD_FILES = {
     "text": ("a,b\n1,wide\n", "column_not_numeric", {"column": "b"}),
     "text among numbers": ("a,b\n1,2\n3,wide\n4,5\n", "column_not_numeric", {"column": "b"}),
-    "nothing": ("", "unreadable", {"kind": "CSV"}),
+    "nothing": ("", "empty_file", {}),
     "names alone": ("a,b\n", "no_rows", {}),
     "a missing number": ("a,b\n1,2\n3,\n", "not_finite", {"kind": "NaN", "first": 3}),
     "an infinite number": ("a,b\n1,2\n3,inf\n", "not_finite", {"kind": "infinity"}),

@@ -9,12 +9,12 @@ import pytest
 import typer.main
 
 import implicitmoments.cli.app
-from implicitmoments.cli import answers, console
+from implicitmoments.cli import answers, console, fit_file
 from implicitmoments.cli.app import COMMANDS, app
 from implicitmoments.cli.console import as_typed
 from implicitmoments.error_sentences import ERRORS
 from implicitmoments.notes import SENTENCES, render
-from implicitmoments.rows.files import columns, csv_files
+from implicitmoments.rows.files import columns
 from implicitmoments.rows.files.errors import CLASSES, TEMPLATES
 from implicitmoments.sentences import FACTS, NOTES
 
@@ -28,9 +28,11 @@ MODULES = ("implicitmoments.cli", "implicitmoments.rows.files")
 FILES = {code: TEMPLATES[kind][code] for code, kind in CLASSES.items()}
 ALL = {**SENTENCES, **FILES}
 HINTS = {
-    "column_not_numeric": columns.OTHERS_HINT + columns.MARKER_HINT,
+    "column_not_numeric": columns.OTHERS_HINT + "".join(columns.REMEDY_HINTS.values()),
     "column_without_name": columns.OTHERS_HINT,
-    "cell_not_a_number": columns.MARKER_HINT + csv_files.DECIMAL_HINT,
+    "cell_not_a_number": columns.MARKER_HINT + columns.DECIMAL_HINT,
+    "wrong_number_of_cells": columns.SEP_HINT,
+    "target_required": fit_file.TARGETS_HINT,
 }
 # values of messages that name options
 WORDS = {"no_answer": {"instead": list(answers.INSTEAD.values())}}
@@ -192,8 +194,8 @@ def test_the_check_finds_an_option_that_is_missing():
 
 # what a help line asks for, as its first word
 VERBS = {
-    *("Compare", "Copy", "Describe", "Divide", "Draw", "Evaluate", "Fit", "Give", "Install"),
-    *("Keep", "Learn", "Leave", "Open", "Predict", "Print", "Read", "Run", "Score", "Separate"),
+    *("Compare", "Copy", "Describe", "Divide", "Draw", "Evaluate", "Find", "Fit", "Give"),
+    *("Install", "Keep", "Leave", "Open", "Predict", "Print", "Read", "Run", "Score", "Separate"),
     *("Set", "Show", "Take", "Use", "Write"),
 }
 HELPS = {

@@ -1,5 +1,7 @@
 """Options of text files: --sep, --decimal and --na-values."""
 
+import shlex
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,9 +50,9 @@ def test_the_message_about_a_marker_has_the_option_to_type(marker, tables, call,
     cells.to_csv("rows.csv", index=False)
     fit = ["fit", "mixture", "rows.csv", "-k", "3", "-o", "m.im"]
     error = refused("column_not_numeric", *fit, column="height", cell=marker, line=9)
-    option = f'--na-values "{marker}"' if "," in marker else f"--na-values {marker}"
+    option = f"""--na-values '"{marker}"'""" if "," in marker else f"--na-values {marker}"
     assert error.sentence(as_typed).endswith(option)
-    typed = option.split(" ", 1)
+    typed = shlex.split(option)
     refused("not_finite", *fit, *typed, unit="line", first=9)
     assert call(*fit, *typed, "--drop-missing").exit_code == 0
 
@@ -81,3 +83,69 @@ def test_the_report_repeats_them_in_its_next_command(tables, models, call, tmp_p
     how = ("rows.csv", "--sep", ":", "--na-values", "-,.", "-o", "page.html")
     assert call("report", models["mixture"], *how).exit_code == 0
     assert "rows.csv --sep : --na-values -,." in (tmp_path / "page.html").read_text()
+
+
+@pytest.fixture
+def customers(tables):
+    """A file with text, and with signs of missing numbers in two columns."""
+    cells = tables.astype(object).assign(town="Ulm")
+    cells.insert(0, "id", [f"C{i:04d}" for i in range(len(cells))])
+    cells.loc[7, "height"], cells.loc[9, "depth"], cells.loc[11, "depth"] = "-", "?", "N/A"
+    return cells
+
+
+def typed_after(error, first):
+    """Return the options of a message from one on, as a shell reads them."""
+    sentence = error.sentence(as_typed)
+    return shlex.split(sentence[sentence.rindex(first) :])
+
+
+def test_the_message_about_text_has_columns_and_markers(customers, call, refused):
+    customers.to_csv("rows.csv", index=False)
+    fit = ["fit", "mixture", "rows.csv", "-k", "3", "-o", "m.im"]
+    error = refused("column_not_numeric", *fit, column="id", cell="C0000", markers=[])
+    typed = typed_after(error, "--columns")
+    assert typed == ["--columns", "height,width,depth", "--na-values", "-,?"]
+    refused("not_finite", *fit, *typed)
+    assert call(*fit, *typed, "--drop-missing").exit_code == 0
+
+
+def test_words_are_not_taken_for_missing_numbers(customers, refused):
+    customers.loc[3, "width"] = "wide"
+    customers.to_csv("rows.csv", index=False)
+    fit = ("fit", "mixture", "rows.csv", "-k", "3")
+    error = refused("column_not_numeric", *fit, numeric=["height", "depth"])
+    assert typed_after(error, "--na-values") == ["--na-values", "-,?"]
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_the_message_about_another_decimal_separator(text, customers, call, refused):
+    given = customers if text else customers[["height", "width", "depth"]].drop(index=[7, 9, 11])
+    given.map(
+        lambda cell: cell if isinstance(cell, str) else f"{cell:.4f}".replace(".", ",")
+    ).to_csv("rows.csv", index=False, sep=";")
+    fit = ["fit", "mixture", "rows.csv", "-k", "3", "-o", "m.im"]
+    error = refused("column_not_numeric", *fit, "--decimal", ".")
+    typed = typed_after(error, "--columns" if text else "--decimal")
+    decimal = ["--decimal", ","]
+    assert typed == (
+        ["--columns", "height,width,depth", *decimal, "--na-values", "-,?"] if text else decimal
+    )
+    assert call(*fit, *typed, "--drop-missing").exit_code == 0
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_the_message_about_another_separator(decimal, tables, call, refused):
+    tables.to_csv("rows.csv", index=False, sep=";", decimal=decimal)
+    fit = ["fit", "mixture", "rows.csv", "-k", "3", "-o", "m.im"]
+    code = "column_not_numeric" if decimal == "." else "wrong_number_of_cells"
+    error = refused(code, *fit, "--sep", ",", sep=";")
+    typed = typed_after(error, "--sep")
+    assert typed == ["--sep", ";"]
+    assert call(*fit, *typed).exit_code == 0
+
+
+def test_labels_are_offered_where_other_columns_are_text(customers, refused):
+    customers.to_csv("rows.csv", index=False)
+    fit = ("fit", "regressions", "rows.csv", "-k", "2", "--columns", "width")
+    refused("target_required", *fit, names=["height", "depth"])

@@ -71,7 +71,8 @@ def test_the_next_command_reads_the_same_rows(options, shops, monkeypatch):
     run(*words)
     if options:
         answers = (folder / words[-1]).read_text().splitlines()
-        assert answers[0].startswith("name,") and len(answers) == 901
+        assert answers[0].startswith("name,")
+        assert len(answers) == 901
 
 
 def test_the_next_command_has_the_columns_that_were_typed(shops, monkeypatch):

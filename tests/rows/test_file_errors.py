@@ -107,7 +107,7 @@ def test_files_that_are_not_there(tmp_path, name):
 @pytest.mark.parametrize("name", ["x.npy", "x.parquet", "x.arrow", "x.csv"])
 def test_empty_files(tmp_path, name):
     (tmp_path / name).write_bytes(b"")
-    with refuses("unreadable", file=str(tmp_path / name)):
+    with refuses("empty_file", file=str(tmp_path / name)):
         open_file(tmp_path / name)
 
 

@@ -22,7 +22,7 @@ COMMANDS = (fit, predict, score, evaluate, compare, sample, report, describe, de
 app = typer.Typer(
     name="implicitmoments",
     cls=CommandGroup,
-    help="Learn latent-variable models from implicit high-order moment tensors.",
+    help="Find groups, lines and sums of activations in tables of numbers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # help that a pipe and a narrow window can show
@@ -45,7 +45,7 @@ def entry(
         ),
     ] = False,
 ) -> None:
-    """Learn latent-variable models from implicit high-order moment tensors."""
+    """Find groups, lines and sums of activations in tables of numbers."""
 
 
 for command in COMMANDS:

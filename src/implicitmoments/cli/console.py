@@ -8,6 +8,7 @@ import csv
 import errno
 import io
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -59,6 +60,7 @@ FLAGS = {"drop_missing": "--drop-missing"}
 ATTRIBUTES = {
     "lower_bound_": "the mean log-likelihood",
     "score_samples": "implicitmoments score --rows",
+    "implicitmoments.save": "fit",
 }
 # Python values as typed on the command line
 CONSTANTS = {None: "none", True: "true", False: "false", ...: "…"}
@@ -84,14 +86,16 @@ def check_model_path(path: Path) -> None:
 
 
 def as_typed(text: str) -> str:
-    """Return a Python expression of a sentence as it is typed; unchanged if unknown.
+    r"""Return a Python expression of a sentence as it is typed in a shell; unchanged if unknown.
 
     Examples
     --------
     >>> as_typed("n_components=3"), as_typed("degree='cv'"), as_typed("max_iter=200")
     ('-k 3', '--degree cv', '--set max_iter=200')
     >>> as_typed("SphericalMixture"), as_typed("columns=['a', 'b, c']")
-    ('mixture', '--columns a,"b, c"')
+    ('mixture', '--columns \'a,"b, c"\'')
+    >>> as_typed("sep=';', decimal=','")
+    "--sep ';' --decimal ,"
     """
     try:
         call = ast.parse(f"_({text})", mode="eval").body
@@ -100,11 +104,17 @@ def as_typed(text: str) -> str:
     if not isinstance(call, ast.Call):
         return text
     if not call.args and all(each.arg is not None for each in call.keywords):
-        options = [option_of(str(each.arg), _value(each.value)) for each in call.keywords]
+        options = [option_of(str(each.arg), _shell(_value(each.value))) for each in call.keywords]
         return " ".join(options) or text
-    if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Name):
-        return _name(call.args[0].id)
+    if len(call.args) == 1 and not call.keywords:
+        one = call.args[0]
+        return _name(ast.unparse(one)) if isinstance(one, ast.Name | ast.Attribute) else text
     return text
+
+
+def _shell(value: str) -> str:
+    """Return a value in quotes if a shell would read it otherwise."""
+    return value if value == CONSTANTS[...] else shlex.quote(value)
 
 
 def option_of(name: str, value: str = "…") -> str:

@@ -33,13 +33,15 @@ from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
 from implicitmoments.cli.sweep import compare_fits
-from implicitmoments.column_names import feature_places
+from implicitmoments.column_names import feature_places, unnamed_columns
+from implicitmoments.notes import SENTENCES, CodedError, InputError
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
 from implicitmoments.rows.files.columns import COUNTED, counts_rows
 from implicitmoments.saving import ModelFileError, save
 
 FEW_ROWS = 20  # per component, below which a note is printed: means then have errors of 0.2
+TARGETS_HINT = ", one of {names}"
 LOOKED_AT = 1_024  # rows in which columns are examined; rarer text is found on reading
 MOST_NAMED = 12  # columns in a suggestion
 
@@ -126,11 +128,24 @@ def _check_options(
         if checkpoint.resolve() == options.output.resolve():
             raise bad_input("output_is_checkpoint", path=options.output)
     model = models[0]
-    if model.labelled != (columns.target is not None):
-        code = "target_required" if model.labelled else "target_not_used"
-        raise bad_input(code, kind=model.kind)
+    if model.labelled and columns.target is None:
+        names = _possible_targets(files, columns)
+        sentence = SENTENCES["target_required"] + (TARGETS_HINT if names else "")
+        raise InputError("target_required", sentence, kind=model.kind, names=names)
+    if columns.target is not None and not model.labelled:
+        raise bad_input("target_not_used", kind=model.kind)
     if len(models) > 1 and not hasattr(model, "bic"):
         raise bad_input("no_criterion", kind=model.kind)
+
+
+def _possible_targets(files: InputFiles, columns: Columns) -> list[str]:
+    """Return the columns of numbers that are neither features nor weights."""
+    try:
+        with open_table(files, Columns(), keep_missing=True) as (source, _):
+            names: Sequence[str] = source.feature_names or unnamed_columns(source.n_features)
+    except CodedError as error:  # it names the columns of numbers where others hold text
+        names = error.values.get("numeric", [])
+    return [name for name in names if name not in {*(columns.features or ()), columns.weight}]
 
 
 def _journal(model: Any, models: Sequence[Any], options: FitOptions) -> Path | None:

@@ -34,7 +34,7 @@ def swept_numbers(text: str | None) -> list[int] | None:
     >>> swept_numbers("2-5"), swept_numbers("2,4,8"), swept_numbers("3"), swept_numbers("auto")
     ([2, 3, 4, 5], [2, 4, 8], None, None)
     """
-    if text is None or not {",", "-"} & set(text.removeprefix("-")):
+    if text is None or text == "auto" or text.strip().removeprefix("-").isdecimal():
         return None
     numbers = list[int]()
     for part in text.split(","):

@@ -176,8 +176,8 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
     with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
         rows = Rows.of(opened)
         n, block = rows.n, rows.sample(max_rows, 0).block
-        # as Rows.sample draws them
-        numbers = rows.source._file_rows(draw_numbers(n, len(block["x"]), 0))
+        drawn = draw_numbers(n, max_rows, 0)  # as Rows.sample draws them
+        numbers = rows.source._file_rows(drawn)
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     x, target = as_floats(block["x"]), target_name(model, y)
     names, units = column_names(model), FileUnits.of(model)

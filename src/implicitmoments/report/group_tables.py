@@ -151,8 +151,8 @@ def row_table(groups: Groups) -> Table:
     sampled = len(groups.rows.x) < groups.rows.total
     note = (
         "Typical: near the centre of the group, and in no doubt. Doubtful: least probable there; "
-        "next is the group it may be of. Row 1 is the first row of data, of the first file if there "
-        "are several"
+        "next is the group it may be of. Row 1 is the first row of data, of the first file if "
+        "there are several"
         + (
             f", and {counted(len(groups.rows.x), 'sampled row')} were compared."
             if sampled

@@ -90,7 +90,7 @@ def read_file(path: str | PathLike[str], decode: Callable[[Document, Arrays], An
             found = error
         elif isinstance(error, OSError):
             found = ModelFileError("cannot_open", "{reason}", reason=error.strerror or str(error))
-        advice = ADVICE.get(found.code, "give a file written by implicitmoments.save")
+        advice = ADVICE.get(found.code, "give a file written by `implicitmoments.save`")
         before = "the model file {file} cannot be loaded: "
         raise found.within(before, f"; {advice}", file=str(path)) from error
 

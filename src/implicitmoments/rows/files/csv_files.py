@@ -15,10 +15,22 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.column_names import unnamed_columns
-from implicitmoments.rows.files.columns import MARKER_HINT, ColumnNames, row_numbers
+from implicitmoments.rows.files.columns import (
+    DECIMAL_HINT,
+    MARKER_HINT,
+    SEP_HINT,
+    ColumnNames,
+    Remedy,
+    row_numbers,
+)
 from implicitmoments.rows.files.errors import brief, refusal
 from implicitmoments.rows.files.file_source import Numbers, as_unreadable, require
-from implicitmoments.rows.files.separators import find_decimal, find_separator, is_number_text
+from implicitmoments.rows.files.separators import (
+    better_separator,
+    find_decimal,
+    find_separator,
+    is_number_text,
+)
 from implicitmoments.rows.files.tables import empty_block, fill_block, is_number
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -28,7 +40,6 @@ YEAR = re.compile("[12][0-9]{3}")
 # Cells that stand for a missing number, beside those that Arrow takes for missing: together they
 # are those of pandas.
 MISSING = ("<NA>", "None")
-DECIMAL_HINT = "; if the decimal separator is a comma, give `decimal=','`"
 LONGEST_MARKER = 20  # characters
 MOST_MARKERS = 3  # different texts among numbers that may all stand for missing ones
 
@@ -68,6 +79,8 @@ class CsvFile:
         self._csv, self._pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
         self.path, self.has_names, self.names = path, True, list[str]()
         front = next(self._pieces(), b"")
+        if not front:
+            raise refusal("empty_file", file=str(path))
         if front.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise refusal("not_utf8", file=str(path))
         how, text = how or TextFormat(), front.decode("utf-8-sig", "replace")
@@ -187,18 +200,27 @@ class CsvFile:
             numbers = [n for n, kind in (types or {}).items() if kind == self._pa.float64()]
             for code, about in self._faults(text, line, numbers):
                 texts = {name: brief(about[name]) for name in about if name in ("column", "cell")}
-                values = {**about, **texts, "markers": [texts.get("cell")]}
-                hint = self._hint(about["cell"]) if "cell" in about else ""
-                raise refusal(code, hint, file=str(self.path), **values) from reason
+                hint, more = self._hint(about, text)
+                raise refusal(code, hint, file=str(self.path), **about | texts | more) from reason
             with as_unreadable(self.path, "CSV"):
                 raise
         return table
 
-    def _hint(self, cell: str) -> str:
-        """Return what to try where a cell far from the first line is no number."""
-        if self._delimiter != "," and is_number_text(cell, ","):
-            return DECIMAL_HINT
-        return MARKER_HINT if _may_be_marker(cell) else ""
+    def _hint(self, about: dict[str, Any], text: bytes) -> tuple[str, dict[str, Any]]:
+        """Return what to try where a line or a cell is wrong, and values of that."""
+        if "cell" not in about:
+            sep = better_separator(text.decode("utf-8", "replace"), self._delimiter)
+            return (SEP_HINT if sep else ""), {"sep": sep}
+        cell, decimal = about["cell"], self._other_decimal
+        if decimal and is_number_text(cell, decimal):
+            return DECIMAL_HINT, {"decimal": decimal}
+        return (MARKER_HINT if _may_be_marker(cell) else ""), {"markers": [brief(cell)]}
+
+    @property
+    def _other_decimal(self) -> str | None:
+        """The decimal separator that numbers do not have; None if it is between columns."""
+        other = "," if self._decimal_point == "." else "."
+        return None if other == self._delimiter else other
 
     def _faults(
         self, text: bytes, line: int, numbers: Collection[str]
@@ -228,19 +250,33 @@ class CsvFile:
     def _is_missing_or_number(self, cell: str) -> bool:
         return cell in self._missing or is_number_text(cell, self._decimal_point)
 
-    def markers(self, column: str) -> list[str]:
-        """Return the texts among the numbers of a column that may stand for missing ones."""
-        place, found, n_others = self.names.index(column), dict[str, None](), 0
+    def remedies(self, names: Sequence[str]) -> dict[str, Remedy]:
+        """Return the options by which columns would hold numbers, where there are such."""
+        front = next(self._pieces(), b"")
+        sep = better_separator(front.decode("utf-8-sig", "replace"), self._delimiter)
+        if sep is not None:
+            return {name: {"sep": sep} for name in names}
+        places = {name: self.names.index(name) for name in names}
+        cells: dict[str, set[str]] = {name: set() for name in names}
         with suppress(csv.Error, IndexError):
-            for at, cells in self._lines(next(self._pieces(), b""), 1):
-                if self.has_names and at == 1:
-                    continue
-                if self._is_missing_or_number(cells[place]):
-                    n_others += 1
-                else:
-                    found[cells[place]] = None
-        few = n_others > 0 and len(found) <= MOST_MARKERS
-        return list(found) if few and all(map(_may_be_marker, found)) else []
+            for at, line in self._lines(front, 1):
+                for name, place in places.items() if at > 1 or not self.has_names else ():
+                    cells[name].add(line[place])
+        found = {name: self._remedy(cells[name]) for name in names}
+        return {name: remedy for name, remedy in found.items() if remedy is not None}
+
+    def _remedy(self, cells: set[str]) -> Remedy | None:
+        """Return the options by which cells would be numbers; None if they are texts."""
+        texts = sorted(cell for cell in cells if not self._is_missing_or_number(cell))
+        decimal, remedy = self._other_decimal, dict[str, Any]()
+        if decimal and any(is_number_text(cell, decimal) for cell in texts):
+            texts = [cell for cell in texts if not is_number_text(cell, decimal)]
+            remedy["decimal"] = decimal
+        if texts:
+            remedy["na_values"] = texts
+        few = len(texts) <= MOST_MARKERS and all(map(_may_be_marker, texts))
+        numbers = len(cells) > len(texts) + len(cells.intersection(self._missing))
+        return remedy if few and numbers else None
 
     def row_numbers(self, names: Sequence[str]) -> set[str]:
         """Return those of some columns that number the rows."""

@@ -68,6 +68,7 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
         "all_rows_incomplete": "every row of {file} lacks a number, expected at least one "
         "complete row; leave out the column that is empty: `columns=...`",
         "no_rows": "{file} has no rows, expected at least one",
+        "empty_file": "{file} is empty, expected a table with at least one row",
         "wrong_axes": "{file} holds an array of shape {shape}, expected {layout}",
         "impossible_shape": "{file} claims the shape {shape}; write it again",
         "cut_off": "{file} has {n_bytes} bytes, expected {expected}: it was cut off; write it "
@@ -123,8 +124,7 @@ TEMPLATES: dict[type[CodedError], dict[str, str]] = {
         "markers_not_a_list": "`na_values` must be a list of strings, got {given!r}",
         "columns_not_a_list": "`columns` must be a list of columns, got {given!r}",
         "not_a_column": "`{what}` must be a column of {file} by name or number, got {given}",
-        "column_not_numeric": "column {column!r} of {file} holds {found}, expected numbers; "
-        "encode it as numbers",
+        "column_not_numeric": "column {column!r} of {file} holds {found}, expected numbers",
         "pickled_objects": "{file} holds pickled Python objects, which are not loaded; save an "
         "array of numbers",
         "not_numeric": "{file} holds entries of type {dtype}, expected real numbers",

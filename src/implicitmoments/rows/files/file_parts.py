@@ -95,6 +95,8 @@ def open_part(
     alone: bool,
 ) -> FilePart:
     """Open a file by its suffix; ``alone`` if its rows are not joined to those of others."""
+    if path.name.lower().endswith(KINDS) and path.is_file() and not path.stat().st_size:
+        raise refusal("empty_file", file=str(path))
     if is_text(path):
         return _open_csv(path, wanted, how, spool)
     if is_array(path):
@@ -123,7 +125,7 @@ def _whole_rows(
 def _open_csv(path: Path, wanted: Mapping[str, Any], how: Reading, spool: Spool) -> FilePart:
     """Parse a file into a temporary file of numbers, and read from that."""
     text, kind = CsvFile(path, how.text), float_type(np.dtype(np.float64), how.dtype)
-    about = (text.not_numbers, text.markers, text.row_numbers)
+    about = (text.not_numbers, text.remedies, text.row_numbers)
     columns = FileColumns(str(path), text.names, text.has_names, *about)
 
     def read(chosen: ColumnNames) -> tuple[SlicedRows, KeptRows, bool]:

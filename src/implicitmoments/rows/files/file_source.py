@@ -73,7 +73,7 @@ class FileSource(Source):
 
     n_rows: int
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (keyword-only, each documented)
         self,
         file: str,
         reader: Any,

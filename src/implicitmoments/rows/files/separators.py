@@ -31,6 +31,13 @@ def find_separator(text: str, decimal: str | None = None) -> str:
     return max(best, key=lambda sep: _share_of_numbers(lines, sep))  # the first of equals
 
 
+def better_separator(text: str, sep: str) -> str | None:
+    """Return a separator that cuts more lines alike than the given one; None if there is none."""
+    lines = [line for line in LINE_END.split(text, maxsplit=COMPARED)[:COMPARED] if line]
+    found = find_separator(text)
+    return found if _agreement(lines, found) > _agreement(lines, sep) else None
+
+
 def find_decimal(text: str, sep: str) -> str:
     """Return the decimal separator that more cells have, a point or a comma."""
     if sep == ",":
@@ -51,9 +58,11 @@ def cut(line: str, sep: str) -> list[str]:
 
 
 def is_number_text(text: str, decimal: str = ".") -> bool:
-    """Return whether a text is a finite number."""
+    """Return whether a text is a finite number, with no other decimal separator."""
+    if decimal != ".":
+        text = text.replace(".", "_.").replace(decimal, ".")
     try:
-        return math.isfinite(float(text if decimal == "." else text.replace(decimal, ".")))
+        return math.isfinite(float(text))
     except ValueError:
         return False
 
