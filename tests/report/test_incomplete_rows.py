@@ -5,6 +5,7 @@ import re
 import shlex
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -113,3 +114,25 @@ def test_kept_rows_of_blocks_and_of_several_files(tmp_path):
         rows = source._file_rows(np.arange(source.n_rows))
         assert source.n_dropped == 15
         assert rows.tolist() == np.flatnonzero(np.isfinite(X[:, 1])).tolist()
+
+
+def test_other_columns_are_those_of_all_files(tmp_path):
+    (tmp_path / "a.csv").write_text("a,n,town,name\n1,2,Ulm,x\n")
+    (tmp_path / "b.csv").write_text("name,a,n\ny,3,4\n")
+    with open_file(tmp_path / "a.csv", columns=["a"]) as source:
+        assert source.other_columns == ("town", "name", "n")
+    with open_file([tmp_path / "a.csv", tmp_path / "b.csv"], columns=["a"]) as source:
+        assert source.other_columns == ("name", "n")
+
+
+def test_columns_of_a_folder_are_not_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    X = np.random.default_rng(0).normal(size=(400, 2)) + 9.0 * (np.arange(400) % 2)[:, None]
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(name="x")
+    frame.to_parquet(tmp_path / "folder/rows.parquet")
+    run("fit", "mixture", "folder", "--columns", "a,b", "-k", "2")
+    run("report", "model.im", "folder", "-o", "page.html")
+    words = next_command(tmp_path / "page.html")
+    assert words[0] == "predict"
+    run(*words)

@@ -31,12 +31,13 @@ class NextInput:
     others: Sequence[str] = ()  # columns of the files that the model does not take
 
     def of_answers(self, *, carried: bool) -> list[str]:
-        """Return the words for rows that are answered; ``carried``: with a column that tells."""
+        """Return the words for rows that are answered; ``carried``: with a column of the files."""
         features = self.typed.features
         words = [] if features is None else ["--columns", joined(features)]
         words += [] if self.typed.target is None else ["--target", self.typed.target]
         told = [name for name in self.others if name not in self.own.given.values()]
-        words += ["--keep", joined(told[:1])] if carried and told else []
+        folders = any(Path(path).is_dir() for path in self.files.paths)  # --keep is for files
+        words += ["--keep", joined(told[:1])] if carried and told and not folders else []
         return [*self.files.words, *words]
 
     def of_fit(self) -> list[str]:

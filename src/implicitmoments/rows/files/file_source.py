@@ -56,7 +56,7 @@ class FileSource(Source):
     keep_missing : bool
         Rows that lack a number are kept: they have NaN.
     other_columns : sequence of str
-        Columns of the file that are not read, those that hold no numbers first.
+        Columns of all files that are not read, those that hold no numbers first.
 
     Examples
     --------

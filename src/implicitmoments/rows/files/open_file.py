@@ -212,7 +212,7 @@ def _open_all(
             watched=[path for part in parts for path in part.watched],
             is_checked=all(checked for _, _, checked in found),
             kept=kept,
-            other_columns=_unread(parts[0]),
+            other_columns=_unread(parts),
             keep_missing=how.keep_missing,
         )
         stack.pop_all()
@@ -243,10 +243,11 @@ def _check_agreement(first: FilePart, other: FilePart, wanted: Mapping[str, Any]
     )
 
 
-def _unread(part: FilePart) -> list[str]:
-    """Return the names of columns that are not read, those that hold no numbers first."""
-    read, columns = {*chain(*part.chosen.values()), ""}, part.columns
-    others = [name for name in columns.names if name not in read] if columns.has_names else []
+def _unread(parts: Sequence[FilePart]) -> list[str]:
+    """Return the columns of all files that are not read, those that hold no numbers first."""
+    columns, read = parts[0].columns, {*chain(*parts[0].chosen.values()), ""}
+    there = set[str].intersection(*(set(part.columns.names) for part in parts)) - read
+    others = [name for name in columns.names if name in there] if columns.has_names else []
     return sorted(others, key=lambda name: name not in columns.not_numbers)
 
 
