@@ -15,8 +15,8 @@ NOTES: dict[str, str] = {
     "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
     "far from all others; check or remove them",
     "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
-    "from all others by the rule of the fit; `score_samples` has the log density of every row, and "
-    "`drop_outliers=False` keeps them all",
+    "from all others by the rule of the fit; `score_samples` has the log density of every row, "
+    "and `drop_outliers=False` keeps them all",
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
     "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
     "leave such columns out before the fit",
