@@ -45,7 +45,7 @@ class ImplicitMoments(ABC):
     >>> problem = im.problems.SphericalMixtureProblem(X)
     >>> moments = im.implicit_moments(problem, n_components=3, order=4)
     >>> moments
-    <moments of order 4 in 6 features, 3 of 3 directions kept, noise floor 0.34, 20,000 rows>
+    <moments of order 4 in 6 features, 3 of 3 directions kept, noise floor 0.46, 20,000 rows>
     >>> moments.hermite(X[:5]).shape, len(moments.spectra)
     ((5,), 2)
     >>> moments.components()
