@@ -53,8 +53,6 @@ class FittedEstimator(Description):
         which method.
     variants : mapping of type to type
         Records that stand where the field of a record is annotated by a protocol.
-    density_of_labels : bool
-        Whether densities are of labels given rows, and do not depend on the units of columns.
     iterative : bool
         Whether a fit has steps that a picture may show.
     captions : mapping of str to str
@@ -66,7 +64,6 @@ class FittedEstimator(Description):
     labelled: ClassVar[bool] = False
     answers: ClassVar[Mapping[str, str]] = {}
     variants: ClassVar[Mapping[Any, Any]] = {}
-    density_of_labels: ClassVar[bool] = False
     iterative: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1

@@ -2,13 +2,14 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import implicitmoments as im
 from implicitmoments.cli.app import app
 from implicitmoments.cli.columns import ModelColumns
 from implicitmoments.cli.description import as_json_values, model_document
-from implicitmoments.description import findings_of
+from implicitmoments.description import findings_of, fit_columns
 from implicitmoments.registry import ESTIMATORS
 from implicitmoments.saving.descriptions import load_description
 
@@ -93,3 +94,16 @@ def test_options_in_examples_and_pages_exist(call):
     for command, options in shown:
         for option in options:
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", helps[command]), (command, option)
+
+
+def test_csv_of_a_scaled_model_has_deviations_in_the_units_of_the_file(call, data, tmp_path):
+    out = tmp_path / "model.im"
+    call("fit", "mixture", data / "rows.csv", "-k", "3", "--scale", "-o", out)
+    result = call("describe", out, "--format", "csv")
+    header, first = (line.split(",") for line in result.stdout.splitlines()[:2])
+    assert "variance" not in header
+    model = im.load(out)
+    values = dict(zip(header, first, strict=True))
+    own = [float(v) for name, v in values.items() if name.startswith("standard deviation of ")]
+    assert len(own) == model.n_features_in_
+    np.testing.assert_allclose(own, np.sqrt(model.variance_) * fit_columns(model)["scale"])

@@ -39,7 +39,6 @@ class ActivationSumSummary(ActivationSumRegressorDescription, FittedEstimator):
         "network_": NotRequired[Network],
         "_hypothesis": FittedPolynomial | Network,
     }
-    density_of_labels = True
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
         "the polynomial.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -167,7 +166,7 @@ def parameter_columns(model: Any, columns: ModelColumns) -> dict[str, list[Any]]
     Columns of further tables, such as standard errors, are named after them. A density has names
     and values of its parameters.
     """
-    first, *others = _in_file_units(model, columns)._parameter_tables()
+    first, *others = columns.units.described(model)._parameter_tables()
     joined = {name: [row[j] for row in first.rows] for j, name in enumerate(first.columns)}
     if first.columns[1:] == ["value"]:
         names = ("parameter", "value")
@@ -180,12 +179,6 @@ def parameter_columns(model: Any, columns: ModelColumns) -> dict[str, list[Any]]
     return joined
 
 
-def _in_file_units(model: Any, columns: ModelColumns) -> Any:
-    twin = copy.copy(model)
-    vars(twin).update(columns.in_file_units(model))
-    return twin
-
-
 def _component_tables(model: Any, columns: ModelColumns) -> list[Table]:
     """Return tables of the first components, in the units of the file.
 
@@ -194,7 +187,7 @@ def _component_tables(model: Any, columns: ModelColumns) -> list[Table]:
     if not model.vectors or not hasattr(model, model.vectors):
         return []
     number = 2 if hasattr(model, "covariances_") else 1
-    tables = _in_file_units(model, columns)._parameter_tables()[:number]
+    tables = columns.units.described(model)._parameter_tables()[:number]
     return [_shown_table(each, columns.n_features) for each in tables]
 
 

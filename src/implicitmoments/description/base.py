@@ -70,6 +70,8 @@ class Description:
         Fitted attributes in the units of the columns, and in their inverse.
     score_name : str
         What ``score`` returns.
+    density_of_labels : bool
+        Whether densities are of labels given rows, and do not depend on the units of columns.
     """
 
     kind: ClassVar[str]
@@ -80,6 +82,7 @@ class Description:
     points: ClassVar[tuple[str, ...]] = ()
     slopes: ClassVar[tuple[str, ...]] = ()
     score_name: ClassVar[str] = LEVEL
+    density_of_labels: ClassVar[bool] = False
 
     stats_: dict[str, Any]
     notes_: Notes

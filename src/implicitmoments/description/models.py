@@ -183,6 +183,7 @@ class RegressionMixtureDescription(Description):
 
     kind = "regressions"
     component = "line"
+    density_of_labels = True
     vectors = "coef_"
     results = (
         *("n_components_", "weights_", "coef_", "intercept_", "noise_", "degrees_of_freedom_"),
@@ -218,6 +219,7 @@ class ActivationSumRegressorDescription(Description):
 
     kind = "activations"
     component = "direction"
+    density_of_labels = True
     vectors = "directions_"
     results = (
         *("n_components_", "weights_", "directions_", "direction_errors_", "weight_errors_"),

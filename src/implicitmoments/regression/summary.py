@@ -42,7 +42,6 @@ class RegressionMixtureSummary(RegressionMixtureDescription, FittedEstimator):
         "_standard": Standard,
         "_near": NotRequired[NearLines | None],
     }
-    density_of_labels = True
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of a moment of the slopes, from which one initialisation was "
         "read. The lines are fitted by likelihood and do not depend on a weak eigenvalue.",
