@@ -251,7 +251,6 @@ def make_regression_mixture(
 
     See Also
     --------
-    Truth : The model behind synthetic data.
     implicitmoments.RegressionMixture : The lines, and the line of each row.
 
     Examples

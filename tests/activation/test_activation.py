@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -12,16 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from implicitmoments import ActivationSumRegressor, AssumptionWarning
-from implicitmoments.activation import Network, fit_network
-from implicitmoments.activation.least_squares import (
-    curvature_sample,
-    mean_curvature,
-    measure_slope,
-)
-from implicitmoments.activation.network import unit_rows
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import cosine, gelu, leaky_relu, relu, softplus
-from implicitmoments.rows import ArraySource, Rows
 from implicitmoments.testing import refuses
 
 D, K = 6, 3
@@ -326,17 +317,6 @@ def test_pipelines_and_searches():
     assert cross_val_score(pipeline, X, y, cv=2).min() > 0.9
 
 
-def test_many_unknowns_go_by_gradients():
-    """Above 2,000 unknowns there is no square matrix of them."""
-    X, y, truth = make_activation_sum(4_000, 3, 700, random_state=0)
-    noise = 0.2 * np.random.default_rng(0).standard_normal((3, 700)) / math.sqrt(700)
-    near = truth.vectors + noise
-    near /= np.linalg.norm(near, axis=1, keepdims=True)
-    reached = fit_network(Rows.of(X, y=y), Network(np.full(3, 0.3), near, relu()), max_iter=50)
-    assert reached.loss < 1e-3 * reached.history[0]
-    assert np.all(np.diff(reached.history) <= 1e-12)
-
-
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_the_scale_of_labels_does_not_matter(scale):
     X, y, fresh, _ = _data(3_000)
@@ -398,26 +378,3 @@ def test_degree_and_conditions_are_those_in_use():
     model = ActivationSumRegressor("relu", K, refine=False).fit(X, y)
     errors = model.stats_["error_by_degree"]
     assert model.degree_ == min(errors, key=errors.get) == model.conditions_.degree
-
-
-def test_steps_take_the_slope_of_all_rows_and_mostly_the_curvature_of_a_sample():
-    n = 40_000
-    X, y, *_ = _data(n, softplus(), noise=0.3)
-    passes = Counter()
-    blocks = Rows(ArraySource(X, y=y), progress=lambda what, *_: passes.update([what]))
-    rng = np.random.default_rng(1)
-    start = Network(np.ones(K), unit_rows(rng.standard_normal((K, D))), softplus())
-    found = fit_network(blocks, start, tol=1e-10)
-    assert curvature_sample(blocks, start).n < n / 2
-    # one pass for each step, and several steps for each pass of curvature
-    slopes, curvatures = passes["slope of the error"], passes["curvature of the error"]
-    assert len(found.history) - 1 <= slopes
-    assert curvatures < slopes / 2
-    # the minimum of all rows, by the plain Gauss-Newton method in double precision
-    network = found.network
-    for _ in range(20):
-        slope = measure_slope(blocks, network)[1]
-        network = network.moved(np.linalg.solve(mean_curvature(blocks, network), slope))
-    np.testing.assert_allclose(network.rows, found.network.rows, atol=1e-4)
-    exact, single = (mean_curvature(blocks, network, single=each) for each in (False, True))
-    np.testing.assert_allclose(single, exact, atol=1e-5 * np.abs(exact).max())

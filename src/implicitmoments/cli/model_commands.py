@@ -33,6 +33,7 @@ from implicitmoments.cli.options import (
     Weight,
     WriteTo,
     kinds_beginning,
+    typed_rows,
 )
 
 
@@ -96,9 +97,7 @@ def fit(  # noqa: PLR0913 (options, each described)
     debug: Debug = False,  # noqa: ARG001 (read by the class of the command)
 ) -> None:
     """Fit a model to the rows of files and write it to a model file."""
-    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
     from implicitmoments.cli.fit_file import FitOptions, fit_file  # noqa: PLC0415
-    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
     from implicitmoments.cli.model_options import build_model, parameter_table  # noqa: PLC0415
     from implicitmoments.cli.sweep import swept_numbers  # noqa: PLC0415
 
@@ -117,8 +116,8 @@ def fit(  # noqa: PLR0913 (options, each described)
         build_model(kind, {**texts, "n_components": number}, settings or [], seed)
         for number in asked
     ]
-    given = InputFiles.of(files, sep, decimal, na_values)
-    chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+    more = {"weight": weight, "drop_missing": drop_missing}
+    given, chosen = typed_rows(files, sep, decimal, na_values, columns, target, **more)
     fit_file(models, given, chosen, FitOptions(output, checkpoint, scale, as_json, quiet))
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from typer import Argument, Option
 
 from implicitmoments.registry import ESTIMATORS
+
+if TYPE_CHECKING:
+    from implicitmoments.cli.columns import Columns
+    from implicitmoments.cli.input_files import InputFiles
 
 ModelFile: TypeAlias = Annotated[
     Path,
@@ -96,6 +101,26 @@ SCALE = (
     "Divide each feature by its standard deviation in the file; the model stores it, and its "
     "answers are in the units of the file."
 )
+
+
+def typed_rows(
+    files: Sequence[str],
+    sep: str | None,
+    decimal: str | None,
+    na_values: Sequence[str] | None,
+    columns: str | None,
+    target: str | None,
+    **more: Any,
+) -> tuple[InputFiles, Columns]:
+    """Return the files and the columns that a command reads, as their options say.
+
+    ``more`` are those of ``Columns.typed`` that not every command has.
+    """
+    from implicitmoments.cli.columns import Columns  # noqa: PLC0415 (--help does without)
+    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
+
+    given = InputFiles.of(files, sep, decimal, na_values)
+    return given, Columns.typed(columns, target, **more)
 
 
 def kinds_beginning(typed: str) -> list[str]:

@@ -28,6 +28,7 @@ from implicitmoments.cli.options import (
     Target,
     Weight,
     WriteTo,
+    typed_rows,
 )
 
 
@@ -65,12 +66,10 @@ def predict(  # noqa: PLR0913 (options, each described)
     that of each line given features and label, on which --component is based too.
     """
     from implicitmoments.cli.answers import predict_file  # noqa: PLC0415
-    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
-    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
 
-    given = InputFiles.of(files, sep, decimal, na_values)
+    given, chosen = typed_rows(files, sep, decimal, na_values, columns, target, carried=keep)
     how = {"proba": proba, "component": component, "as_json": as_json, "quiet": quiet}
-    predict_file(model, given, Columns.typed(columns, target, carried=keep), output, **how)
+    predict_file(model, given, chosen, output, **how)
 
 
 def score(  # noqa: PLR0913 (options, each described)
@@ -99,11 +98,9 @@ def score(  # noqa: PLR0913 (options, each described)
     it is the R² of the predictions. Clusters have no score.
     """
     from implicitmoments.cli.answers import score_file  # noqa: PLC0415
-    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
-    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
 
-    given = InputFiles.of(files, sep, decimal, na_values)
-    chosen = Columns.typed(columns, target, weight, drop_missing=drop_missing)
+    more = {"weight": weight, "drop_missing": drop_missing}
+    given, chosen = typed_rows(files, sep, decimal, na_values, columns, target, **more)
     score_file(model, given, chosen, output, rows=rows, as_json=as_json, quiet=quiet)
 
 
@@ -126,12 +123,10 @@ def evaluate(  # noqa: PLR0913 (options, each described)
     Prints the mean log density per row with its standard error beside that of the fit, BIC, the
     error of predictions of labels, and how many rows each component has.
     """
-    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
     from implicitmoments.cli.held_out import evaluate_file  # noqa: PLC0415
-    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
 
-    given = InputFiles.of(files, sep, decimal, na_values)
-    chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    more = {"drop_missing": drop_missing}
+    given, chosen = typed_rows(files, sep, decimal, na_values, columns, target, **more)
     evaluate_file(model, given, chosen, as_json=as_json, quiet=quiet)
 
 
@@ -158,12 +153,10 @@ def compare(  # noqa: PLR0913 (options, each described)
     Rows that neither model was fitted to are best. Prints the mean log density per row of both,
     or the squared error of their predictions, and whether the difference is larger than chance.
     """
-    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
     from implicitmoments.cli.held_out import compare_files  # noqa: PLC0415
-    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
 
-    given = InputFiles.of(files, sep, decimal, na_values)
-    chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    more = {"drop_missing": drop_missing}
+    given, chosen = typed_rows(files, sep, decimal, na_values, columns, target, **more)
     compare_files((model, other), given, chosen, as_json=as_json, quiet=quiet)
 
 
@@ -193,12 +186,10 @@ def report(  # noqa: PLR0913 (options, each described)
     It has a verdict, pictures and numbers, in one file without network access.
     """
     from implicitmoments.cli.answers import report_file  # noqa: PLC0415
-    from implicitmoments.cli.columns import Columns  # noqa: PLC0415
-    from implicitmoments.cli.input_files import InputFiles  # noqa: PLC0415
     from implicitmoments.cli.output import is_standard_output  # noqa: PLC0415
 
-    given = InputFiles.of(files, sep, decimal, na_values)
-    chosen = Columns.typed(columns, target, drop_missing=drop_missing)
+    more = {"drop_missing": drop_missing}
+    given, chosen = typed_rows(files, sep, decimal, na_values, columns, target, **more)
     if is_standard_output(output):
         if open_page:
             raise bad_input("page_not_a_file")

@@ -59,12 +59,12 @@ class Ranking(Generic[S]):
 
     def needed(self, loss: Floats | float) -> Floats:
         """Return the least predicted gain that may make up for a loss."""
-        return self.unit * gain_needed(np.asarray(loss) / self.unit, self.chance)
+        return gain_needed(loss, self.chance, self.unit)
 
     @property
     def by_chance(self) -> float:
         """The most that a split gains by chance."""
-        return self.unit * most_by_chance(self.chance)
+        return most_by_chance(self.chance, self.unit)
 
     def apply(self, state: S, which: Places) -> S:
         """Return the state after some of the splits and insertions."""
@@ -254,8 +254,8 @@ def rank_moves(
     overlap = False
     if merges is not None:
         cheapest = merges.cheapest_after_split(np.arange(state.k))
-        enough = np.minimum(enough, unit * gain_needed(cheapest / unit, chance))
-        most = max(OVERLAP * sums.total / state.k, unit * most_by_chance(chance))
+        enough = np.minimum(enough, gain_needed(cheapest, chance, unit))
+        most = max(OVERLAP * sums.total / state.k, most_by_chance(chance, unit))
         overlap = float(merges.losses[0]) < most
     new = np.array([i for i in range(state.k) if i not in known], dtype=np.int64)
     known |= split_gains(family, rows, state, found, pool, new, rng, local, worth=enough[new])

@@ -183,12 +183,18 @@ def _most_gain(gain: float, chance: float) -> float:
     return min(SCREEN_SAFETY * gain, most)
 
 
-def most_by_chance(chance: float) -> float:
-    """Return the most that is gained by chance: p ± √p nats for p further parameters."""
-    return chance + SCREEN_SAFETY * math.sqrt(chance)
+def most_by_chance(chance: float, unit: float = 1.0) -> float:
+    """Return the most that is gained by chance: p ± √p nats for p further parameters.
+
+    Parameters
+    ----------
+    unit : float
+        For how many rows each row stands: all gains are so many times as large.
+    """
+    return unit * (chance + SCREEN_SAFETY * math.sqrt(chance))
 
 
-def gain_needed(loss: Floats | float, chance: float) -> Floats:
+def gain_needed(loss: Floats | float, chance: float, unit: float = 1.0) -> Floats:
     """Return the least predicted gain of a split that may make up for a loss.
 
     Once EM moves all components, a split may gain :data:`OPTIMISM` times its prediction, but not
@@ -196,11 +202,11 @@ def gain_needed(loss: Floats | float, chance: float) -> Floats:
 
     Parameters
     ----------
-    chance : float
-        A nat for each further parameter.
+    chance, unit : float
+        A nat for each further parameter; the other as for :func:`most_by_chance`.
     """
-    most, loss = most_by_chance(chance), np.asarray(loss)
-    return np.where(loss <= most, loss / OPTIMISM, chance + (loss - most) / OPTIMISM)
+    most, loss = most_by_chance(chance, unit), np.asarray(loss)
+    return np.where(loss <= most, loss / OPTIMISM, unit * chance + (loss - most) / OPTIMISM)
 
 
 def further_parameters(family: Family[R, S, E], state: S) -> int:

@@ -227,9 +227,8 @@ def _fit_insertions(
     family: Family[R, S, E], rows: R, found: Shares, candidates: S, steps: int
 ) -> tuple[Floats, S]:
     """Run EM of each candidate beside a mixture, in parts that bound the memory."""
-    size = max(1, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
-    places = [np.arange(part.start, part.stop) for part in blocks(range(candidates.k), size)]
-    climbed = [_insert_at_once(family, rows, found, candidates.take(at), steps) for at in places]
+    parts = map(candidates.take, _column_blocks(found, candidates.k, DEFAULT_BUDGET.block))
+    climbed = [_insert_at_once(family, rows, found, part, steps) for part in parts]
     gains, trials = zip(*climbed, strict=True)
     return np.concatenate(gains), trials[0].join(*trials[1:])
 
@@ -325,9 +324,8 @@ def _column_blocks(found: Shares, m: int, numbers: int | None = None) -> Iterato
     """
     if numbers is None:
         numbers = DEFAULT_BUDGET.cache if on_host(found.counts) else DEFAULT_BUDGET.block
-    step = max(1, numbers // int(found.counts.shape[0]))
-    for first in range(0, m, step):
-        yield np.arange(first, min(first + step, m))
+    for part in blocks(range(m), max(1, numbers // int(found.counts.shape[0]))):
+        yield np.arange(part.start, part.stop)
 
 
 def _overlapping_pairs(found: Shares, weights: Floats) -> Places:

@@ -1,0 +1,112 @@
+"""RegressionMixture without noise, with dependent columns or too few rows, and what it refuses."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from implicitmoments import AssumptionWarning, RegressionMixture
+from implicitmoments.testing import match_rows, refuses
+
+SLOPES = np.array([[1.0, 2.0], [-1.0, 0.5]])
+
+
+def two_lines(rng, noise=0.0):
+    X, labels = rng.normal(size=(400, 2)), rng.integers(2, size=400)
+    return X, np.sum(X * SLOPES[labels], axis=1) + noise * rng.normal(size=400)
+
+
+@pytest.mark.parametrize("noise_type", ["shared", "separate"])
+@pytest.mark.parametrize("k", [2, "auto"])
+def test_no_noise_at_all(rng, noise_type, k):
+    X, y = two_lines(rng)
+    found = RegressionMixture(k, noise_type=noise_type, random_state=0).fit(X, y)
+    assert found.n_components_ == 2
+    assert match_rows(found.coef_, SLOPES)[1].max() < 1e-5
+    assert found.noise_.max() < 1e-4
+
+
+def test_one_exact_line_for_two(rng):
+    X, _ = two_lines(rng)
+    found = RegressionMixture(2, random_state=0).fit(X, X @ SLOPES[0])
+    np.testing.assert_allclose(found.coef_, [SLOPES[0]] * 2, atol=1e-4)
+
+
+def test_constant_labels(rng):
+    X, _ = two_lines(rng)
+    with pytest.warns(AssumptionWarning):
+        found = RegressionMixture(2, random_state=0).fit(X, np.full(400, 5.0))
+    assert "constant_labels" in found.notes_.codes
+    np.testing.assert_allclose(found.predict(X), 5)
+    np.testing.assert_allclose(found.coef_, 0, atol=1e-8)
+
+
+def test_collinear_and_constant_columns(rng):
+    X, y = two_lines(rng, 0.1)
+    wide = np.column_stack([X, X[:, 0] + X[:, 1], np.ones(400)])
+    found = RegressionMixture(2, random_state=0).fit(wide, y)
+    (constant,) = (note for note in found.notes_ if note.code == "columns_left_out")
+    (dependent,) = (note for note in found.notes_ if note.code == "inputs_dependent")
+    assert constant.values == {"columns": ["x3"]}
+    assert dependent.values == {"columns": ["x0", "x1", "x2"], "n": 2, "of": 3}
+    plain = RegressionMixture(2, random_state=0).fit(X, y)
+    np.testing.assert_allclose(found.predict(wide), plain.predict(X), atol=1e-5)
+    assert found.stats_["n_varying"] == 2
+    with refuses("columns_collinear"):
+        RegressionMixture(2).fit(np.ones((50, 2)), y[:50])
+    with refuses("all_inputs_zero"):
+        RegressionMixture(2, fit_intercept=False).fit(np.zeros((50, 2)), y[:50])
+
+
+def test_fewer_rows_than_coefficients_are_refused(rng):
+    X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
+    RegressionMixture(1, random_state=0).fit(X, y)
+    with refuses("too_few_rows_for_unknowns", total=16, n=8):
+        RegressionMixture(2, random_state=0).fit(X, y)
+    with refuses("too_few_rows_for_unknowns", most=2):
+        RegressionMixture(3, random_state=0).fit(X[:, :3], y)
+    RegressionMixture(2, fit_intercept=False, random_state=0).fit(X[:, :4], y)
+
+
+def test_one_feature(rng):
+    X, labels = rng.normal(size=(400, 1)), rng.integers(2, size=400)
+    y = X[:, 0] * np.where(labels, 2.0, -1.0) + 0.1 * rng.normal(size=400)
+    found = RegressionMixture("auto", random_state=0).fit(X, y)
+    np.testing.assert_allclose(np.sort(found.coef_[:, 0]), [-1, 2], atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "values"),
+    [
+        ({"n_components": 0}, "out_of_range", {"name": "n_components", "value": 0}),
+        ({"n_components": 2.5}, "not_an_integer", {"name": "n_components"}),
+        ({"n_components": "many"}, "unknown_option", {"name": "n_components"}),
+        ({"n_components": 500}, "too_few_rows", {"k": 500, "n": 400}),
+        ({"noise_type": "none"}, "unknown_option", {"name": "noise_type"}),
+        ({"max_iter": 0}, "out_of_range", {"name": "max_iter"}),
+        ({"max_components": 0}, "out_of_range", {"name": "max_components"}),
+        ({"tol": -1.0}, "out_of_range", {"name": "tol"}),
+        ({"fit_intercept": 1}, "not_a_flag", {"name": "fit_intercept"}),
+    ],
+)
+def test_bad_parameters_are_refused(rng, how, code, values):
+    X, y = two_lines(rng)
+    with refuses(code, **values):
+        RegressionMixture(**how).fit(X, y)
+
+
+def test_bad_rows_are_refused(rng):
+    X, y = two_lines(rng)
+    for given in (np.where(X > 2, np.nan, X), y), (X, np.where(y > 2, np.nan, y)):
+        with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's own)
+            RegressionMixture().fit(*given)
+    for weights in (-np.ones(400), np.eye(400)[0]):
+        with pytest.raises(ValueError):  # noqa: PT011
+            RegressionMixture().fit(X, y, sample_weight=weights)
+
+
+def test_em_that_does_not_converge_is_noted(rng):
+    X, y = two_lines(rng, 1.0)
+    with pytest.warns(ConvergenceWarning):
+        found = RegressionMixture(2, max_iter=1, random_state=0).fit(X, y)
+    assert not found.converged_
+    assert found.notes_.codes[-1] == "not_converged"
