@@ -70,8 +70,8 @@ def find_better(
             ranking = rank_moves(view.family, parts[0][0], state, rng)
         rival = max((gain for gain, _ in found), default=0.0)
         found += other_number(view.family, state, ranking, parts, rng, rival)
-    # where the number is given, tails are left within components
-    found += other_law(whole.family, shape, None if options.k else ranking, sample)
+    chosen = options.k is None  # otherwise tails are left within components
+    found += other_law(whole.family, shape, ranking if chosen else None, sample, fewer=chosen)
     if not found:
         return None
     _, best = max(found, key=lambda each: each[0])
@@ -120,7 +120,12 @@ def other_number(
 
 
 def other_law(
-    family: GaussianFamily, state: Gaussians, ranking: Ranking[Gaussians] | None, sample: Rows
+    family: GaussianFamily,
+    state: Gaussians,
+    ranking: Ranking[Gaussians] | None,
+    sample: Rows,
+    *,
+    fewer: bool,
 ) -> Iterator[Better]:
     """Yield a note where BIC of multivariate t distributions, perhaps of fewer, is lower.
 
@@ -130,6 +135,8 @@ def other_law(
         Of the moves from the state, if known.
     sample : Rows
         Held, in the coordinates of the view.
+    fewer : bool
+        Whether the other law may have fewer components, as where their number was chosen.
     """
     if family.student or family.known is not None:
         return
@@ -137,7 +144,8 @@ def other_law(
     some = sample.sample(n, width=state.k)
     if suspicious(family, some, state, state.d, ranking):
         heavier = replace(family, student=True)
-        found = compare_laws(family, heavier, some, state, sampled=some is not sample)
+        sampled = some is not sample
+        found = compare_laws(family, heavier, some, state, sampled=sampled, fewer=fewer)
         if found.clear:  # as often as in the sample
             gain = found.gain * sample.total / some.total
             yield gain, tails_note(found.state.freedom, state.k, found.state.k, found.gain)
@@ -155,15 +163,38 @@ def other_shape(
     fewer : bool
         Whether the other type may have fewer components, as where their number was chosen.
     """
-    family, found, k = view.family, dict[str, tuple[float, Gaussians]](), state.k
-    others = list(_richer_families(family, given, state))
-    if not fewer:
-        others = _worth_comparing(view, others, given, state)
+    others, part = list(_richer_families(view.family, given, state)), given
+    if not fewer and given.n >= PARTS * LOCAL.rows:
+        part = given.sample(given.n // PARTS, 0)
+        others = _worth_comparing(view, others, given, part, state)
     if not others:
         return
+    found = _compare_shapes(view, others, part, state, fewer=fewer)
+    if len(found) < len(others) and part is not given:
+        found, part = _compare_shapes(view, others, given, state, fewer=fewer), given
+    # what is lower on a part is lower on all, since gains grow with the rows
+    found = {name: (gain * given.total / part.total, own) for name, (gain, own) in found.items()}
+    if found:
+        name = max(found, key=lambda name: found[name][0])
+        if CovarianceType(name).shape == "full" and "full" in found:
+            name = "full"  # which contains the tied ones
+        gain, better = found[name]
+        values = {"gain": gain, "kind": name, "k": better.k, "own": view.family.kind.name}
+        above = better.variances.min(axis=0) > view.family.least
+        varying = np.flatnonzero(above if above.any() else ~above)
+        yield gain, _shape_note(view, better, varying, values)
+
+
+def _compare_shapes(
+    view: View, others: list[GaussianFamily], given: Rows, state: Gaussians, *, fewer: bool
+) -> dict[str, tuple[float, Gaussians]]:
+    """Return the types whose BIC is lower on some rows: by how much, and the mixtures."""
+    family, found, k = view.family, dict[str, tuple[float, Gaussians]](), state.k
     sample = view.rows(given).hold()  # in double precision
     shares = softmax_rows(family.log_joint(sample, state))[0]
-    own, assigned = _score(family, sample, state), [shares]
+    # the fit, and where rows are a part of those fitted, with the means and weights of the part
+    states, assigned = (state, family.from_shares(sample, shares)), [shares]
+    own = min(_score(family, sample, each) for each in states)
     for other in others:  # simpler types start from richer ones, too
         kind, products = other.kind, _n_products(other.kind, sample, state)
         starts = [other.from_shares(sample, each) for each in assigned]
@@ -177,15 +208,7 @@ def other_shape(
             best = run_em(other, sample, best, budget).state
             found[kind.name] = own - _score(other, sample, best), best
             assigned = [shares, softmax_rows(other.log_joint(sample, best))[0]]
-    if found:
-        name = max(found, key=lambda name: found[name][0])
-        if CovarianceType(name).shape == "full" and "full" in found:
-            name = "full"  # which contains the tied ones
-        gain, better = found[name]
-        values = {"gain": gain, "kind": name, "k": better.k, "own": family.kind.name}
-        above = better.variances.min(axis=0) > family.least
-        varying = np.flatnonzero(above if above.any() else ~above)
-        yield gain, _shape_note(view, better, varying, values)
+    return found
 
 
 def _n_products(kind: CovarianceType, sample: Rows, state: Gaussians) -> int:
@@ -208,16 +231,14 @@ def _richer_families(
 
 
 def _worth_comparing(
-    view: View, others: list[GaussianFamily], given: Rows, state: Gaussians
+    view: View, others: list[GaussianFamily], given: Rows, some: Rows, state: Gaussians
 ) -> list[GaussianFamily]:
     """Return those types of which a part of a sample leaves open that BIC is lower on all of it.
 
     The M-step of q further parameters gains about q/2 nats of any rows by chance, with a deviation
     of √(q/2), and what is more grows with the rows. All of it is taken to grow.
     """
-    if given.n < PARTS * LOCAL.rows:
-        return others
-    family, part = view.family, view.rows(given.sample(given.n // PARTS, 0)).hold()
+    family, part = view.family, view.rows(some).hold()
     shares, worth = softmax_rows(family.log_joint(part, state))[0], list[GaussianFamily]()
     # means and weights of the part, which the other types have as well
     own = family.e_step(part, family.from_shares(part, shares)).level

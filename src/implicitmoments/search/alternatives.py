@@ -170,6 +170,8 @@ def add_components(
     Once where all of several components look like two: that is a matter of their shape.
     """
     total = total_rows(family, rows)
+    if _within_reach(family, fit, ranking, total) < rival:
+        return None
     best = further = one_more(family, fit, ranking, rows, level)
     for _ in range(ROUNDS):
         if best is None or further is None or best.gain > rival:
@@ -179,15 +181,19 @@ def add_components(
         larger, reached = best.state, level + best.change / total
         worth = worth_of_component(family, rows, larger)
         again = rank_moves(family, rows, larger, rng, worth=worth)
-        charge = 0.5 * further_parameters(family, larger) * math.log(total)
-        reach = 2 * np.maximum(OPTIMISM * again.gains - charge, 0.0).sum()
-        if best.gain + ROUNDS * reach < rival:
+        if best.gain + _within_reach(family, larger, again, total) < rival:
             break
         further = one_more(family, larger, again, rows, reached)
         if further is not None:
             change, penalty = best.change + further.change, best.penalty + further.penalty
             best = Alternative(further.state, best.components, change, penalty)
     return best
+
+
+def _within_reach(family: Family[R, S, E], fit: S, ranking: Ranking[S], total: float) -> float:
+    """Return by how much BIC may be lower after all rounds of splits and insertions."""
+    charge = 0.5 * further_parameters(family, fit) * math.log(total)
+    return 2 * ROUNDS * float(np.maximum(OPTIMISM * ranking.gains - charge, 0.0).sum())
 
 
 def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E]) -> int:

@@ -84,6 +84,7 @@ def compare_laws(
     budget: Budget = GROW,
     *,
     sampled: bool = False,
+    fewer: bool = True,
 ) -> Rival[S]:
     """Fit held rows by both laws from a fitted mixture, and merge while BIC falls.
 
@@ -101,6 +102,8 @@ def compare_laws(
     sampled : bool
         Whether the rows are a sample of those to which the mixture was fitted. EM on it then gains
         half a nat for each parameter by chance, for one law perhaps more than for the other.
+    fewer : bool
+        Whether to merge; False for as many components as there are.
     """
     total = trials.total_rows(family, rows)
 
@@ -116,7 +119,7 @@ def compare_laws(
         def merged(fitted: Fitted[S]) -> S | None:
             return _merged(law, rows, fitted.state, total)
 
-        best = grow_and_prune(judge(start), judge, (merged,), patience=1)
+        best = grow_and_prune(judge(start), judge, (merged,) if fewer else (), patience=1)
         return score(best), best.state
 
     before, own = prune(family, state, math.inf)
