@@ -2,6 +2,7 @@
 
 Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [--sizes 25x10 ...]
      python benchmarks/speed.py growth   [--seeds 1] [--sizes d]
+     python benchmarks/speed.py few      [--seeds 2]
      python benchmarks/speed.py large    [--seeds 1] [--jobs 4] [--limit 480] [--methods ours EM]
      python benchmarks/speed.py full     [--seeds 3]
      python benchmarks/speed.py readme   [--seeds 10]
@@ -10,8 +11,9 @@ Run: python benchmarks/speed.py mixtures [--seeds 3] [--first 7000] [--jobs 2] [
 
 mixtures: SphericalMixture, GaussianMixture (spherical) and KMeans of scikit-learn with one start,
 all on the same rows in one process. growth: the same for sizes that grow in k, in d and in N, with
-the exponents of the times. large: 1,000 components, each method in a process of its own, which
-ends after some seconds of processor time (``--limit``); the table says what a fit was at then.
+the exponents of the times. few: about as many rows per component as features. large: 650 and 1,000
+components, each method in a process of its own, which ends after some seconds of processor time
+(``--limit``); the table says what a fit was at then.
 full: GaussianMixture with full covariances.
 readme: the data of the README, with 24,000 and with 60,000 rows.
 codebooks: 200 components for the digits and for patches of the images of scikit-learn. startup:
@@ -129,7 +131,8 @@ MIXTURES = [
     Size(30, 2, 20_000),
 ]
 FULL = [Size(30, 10, 60_000, "full"), Size(15, 30, 60_000, "full"), Size(50, 20, 100_000, "full")]
-LARGE = [Size(1_000, 64, 400_000)]
+FEW = [Size(200, 64, 13_400)]  # 67 rows per component
+LARGE = [Size(650, 64, 260_000), Size(1_000, 64, 400_000)]
 README = [Size(60, 30, n, "sphere") for n in (24_000, 60_000)]
 GROWTH = {
     "N": [Size(60, 30, n) for n in (60_000, 120_000, 240_000, 480_000)],
@@ -412,7 +415,7 @@ def codebooks(options: argparse.Namespace) -> None:
 def main() -> None:
     """Print the tables of a kind."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    kinds = {"mixtures": MIXTURES, "large": LARGE, "full": FULL, "readme": README}
+    kinds = {"mixtures": MIXTURES, "few": FEW, "large": LARGE, "full": FULL, "readme": README}
     parser.add_argument("kind", choices=[*kinds, "growth", "codebooks", "startup"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=7_000)
