@@ -137,7 +137,7 @@ def other_law(
     some = sample.sample(n, width=state.k)
     if suspicious(family, some, state, state.d, ranking):
         heavier = replace(family, student=True)
-        found = compare_laws(family, heavier, some, state, sampled=some is not sample)
+        found = compare_laws(family, heavier, some, state, state.d, sampled=some is not sample)
         if found.clear:  # as often as in the sample
             gain = found.gain * sample.total / some.total
             yield gain, tails_note(found.state.freedom, state.k, found.state.k, found.gain)
