@@ -29,6 +29,11 @@ class Part(NamedTuple):
     weight: float = 0.0
     zero: int = 0  # rows for which the result is −∞
 
+    @property
+    def mean(self) -> float:
+        """The mean over these rows."""
+        return self.total / self.weight
+
 
 class Total(NamedTuple):
     """A sum over rows, with those apart that a fit leaves out as outliers."""

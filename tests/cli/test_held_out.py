@@ -63,6 +63,20 @@ def test_far_rows_count_for_one_model_and_not_between_two(call, models, two):
     assert all_rows["difference"] == pytest.approx(near["difference"])
 
 
+def test_a_fit_says_how_it_describes_the_rows_that_were_fitted(call, two):
+    """``score`` counts the row that the fit left out."""
+    X = np.vstack([np.load(two / "same.npy"), np.full(3, 1e4)])
+    np.save(two / "one_wild.npy", X)
+    how = ("-k", "3", "-o", two / "wild.im", "--json")
+    found = json.loads(call("fit", "mixture", two / "one_wild.npy", *how).stdout)
+    model = im.load(two / "wild.im")
+    assert model.stats_["outliers"] == 1
+    assert found["score"] == pytest.approx(model.lower_bound_)
+    all_rows = json.loads(call("score", two / "wild.im", two / "one_wild.npy", "--json").stdout)
+    assert all_rows["score"] == pytest.approx(model.score_samples(X).mean())
+    assert all_rows["score"] < found["score"] - 1
+
+
 def test_evaluate_regressions(call, data, models):
     file = data / "lines.csv"
     found = json.loads(call("evaluate", models["activations"], file, *LINES, "--json").stdout)
