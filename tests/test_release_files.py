@@ -30,6 +30,14 @@ def test_the_version_is_the_same_everywhere():
     assert read("recipe/recipe.yaml")["context"]["version"] == PROJECT["version"]
 
 
+def test_links_of_the_long_description_are_absolute():
+    """PyPI shows it, where links to files of the repository lead nowhere."""
+    text = re.sub(r"```.*?```", "", (ROOT / PROJECT["readme"]).read_text("utf-8"), flags=re.S)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert targets
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+
+
 def test_the_versions_of_python_are_the_same_everywhere():
     claimed = pythons()
     supported = SpecifierSet(PROJECT["requires-python"])

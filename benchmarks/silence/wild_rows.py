@@ -73,13 +73,13 @@ def draw(case: Case) -> tuple[Floats, ...]:
 
 
 def fit(case: Case) -> Outcome:
-    """Fit by the number of least BIC, or by ``"auto"``."""
+    """Fit by the number of least BIC of the rows that are not wild, or by ``"auto"``."""
     rows, estimator = draw(case), getattr(im, case.estimator)
     if not case.sweep:
         model = estimator("auto", random_state=case.seed).fit(*rows)
     else:
         models = [estimator(k, random_state=case.seed).fit(*rows) for k in range(1, 8)]
-        model = min(models, key=lambda each: each.bic(*rows))
+        model = min(models, key=lambda each: each.bic(*(a[case.wild :] for a in rows)))
     noted = "outliers_dropped" in model.notes_.codes
     return Outcome(model.n_components_, model.stats_["outliers"], noted)
 

@@ -21,7 +21,6 @@ from implicitmoments.rows import Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
 from implicitmoments.validation import check_flag, check_whole
 
-KOLMOGOROV_CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (
     '<table style="font:13px/1.5 sans-serif;border-collapse:collapse;margin:.5em 0">'

@@ -17,35 +17,51 @@ from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
 from implicitmoments.rows.dask_columns import choose_columns, join_column, rows_of_frame
 from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
-from implicitmoments.rows.outliers import few_enough
 from implicitmoments.rows.row_selection import Rule
 from implicitmoments.search import bic
 
-SUMS = ("total", "weight", "zero")  # of results, of weights, and of rows for which it is −∞
 
+class Part(NamedTuple):
+    """A sum over some rows."""
 
-class Total(NamedTuple):
-    """A sum over the rows that a model is for."""
-
-    total: float
-    weight: float  # of these rows
-    n_rows: int  # that were given
-    n_outliers: int  # of them, which were left out
-    n_impossible: int  # of the others, for which the result is −∞
+    n: int = 0
+    total: float = 0.0
+    weight: float = 0.0
+    zero: int = 0  # rows for which the result is −∞
 
     @property
     def mean(self) -> float:
-        """The mean over the rows."""
+        """The mean over these rows."""
+        return self.total / self.weight
+
+
+class Total(NamedTuple):
+    """A sum over rows, with those apart that a fit leaves out as outliers."""
+
+    near: Part
+    far: Part  # rows that are outliers by the rule of the fit
+
+    @property
+    def total(self) -> float:
+        """The sum over all rows."""
+        return self.near.total + self.far.total
+
+    @property
+    def weight(self) -> float:
+        """The weight of all rows."""
+        return self.near.weight + self.far.weight
+
+    @property
+    def mean(self) -> float:
+        """The mean over all rows."""
         return self.total / self.weight
 
     @property
     def notes(self) -> list[Note]:
         """What to say of the sum."""
-        counts = {
-            "outliers_not_scored": self.n_outliers,
-            "rows_of_density_zero": self.n_impossible,
-        }
-        return [Note(code, {"n": n, "rows": self.n_rows}) for code, n in counts.items() if n]
+        n, zero = self.near.n + self.far.n, self.near.zero + self.far.zero
+        counts = {"outliers_scored": self.far.n, "rows_of_density_zero": zero}
+        return [Note(code, {"n": some, "rows": n}) for code, some in counts.items() if some]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,22 +85,17 @@ class RowFunction:
         return namespace_of(parts[0]).concat(parts) if len(parts) > 1 else parts[0]
 
     def total(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> Total:
-        """Sum the results over the rows that the model is for.
+        """Sum the results over the rows, and apart over outliers by the rule of the fit.
 
-        Outliers by the rule of the fit are left out, unless they are so many that they are none.
         One pass, without storing values per row.
         """
         how: dict[str, Any] = {"labelled": self.labelled, "reset": False}
         measure = partial(self._sum, getattr(model, "_near", None))
         with open_rows(model, X, y, sample_weight, **how) as (rows, _):
             sums = rows.fold(measure, width=self.width, what="score")
-        n, n_out = int(sums["n"]), int(sums["out"])
-        total, weight, zero = (float(sums[name]) for name in SUMS)
-        if not (n_out and few_enough(n_out, n)):
-            far = [float(sums[f"far {name}"]) for name in SUMS]
-            total, weight, zero, n_out = total + far[0], weight + far[1], zero + far[2], 0
-        refuse_large("X", found=math.isnan(total))
-        return Total(total, weight, n, n_out, int(zero))
+        found = Total(*(_part(sums, which) for which in Total._fields))
+        refuse_large("X", found=math.isnan(found.total))
+        return found
 
     def _columns(self, block: Block) -> list[Array]:
         return [block[name] for name in ("x", "y")[: 1 + self.labelled]]
@@ -98,15 +109,15 @@ class RowFunction:
     def _sum(self, rule: Rule | None, block: Block) -> Sums:
         found, counts = self.function(*self._columns(block)), weights_of(block)
         xp, kept = namespace_of(found), None if rule is None else rule(block)
-        sums: Sums = {"n": int(found.shape[0])}
         columns = {"total": found * counts, "weight": counts}
         columns["zero"] = xp.astype(found == -math.inf, counts.dtype)
-        near = take_rows(columns, kept)
-        far = near if kept is None else take_rows(columns, ~kept)
-        for name in SUMS:
-            sums[name] = xp.sum(near[name], dtype=xp.float64)
-            sums[f"far {name}"] = 0.0 if kept is None else xp.sum(far[name], dtype=xp.float64)
-        sums["out"] = 0 if kept is None else int(far["total"].shape[0])
+        parts = {"near": take_rows(columns, kept)}
+        if kept is not None:
+            parts["far"] = take_rows(columns, ~kept)
+        sums: Sums = {}
+        for which, part in parts.items():
+            sums[f"{which} n"] = int(part["total"].shape[0])
+            sums |= {f"{which} {name}": xp.sum(part[name], dtype=xp.float64) for name in columns}
         return sums
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:
@@ -130,6 +141,11 @@ class RowFunction:
 
     def _apply_joined(self, rows: Array) -> Array:
         return self._answers(rows[:, :-1], rows[:, -1])
+
+
+def _part(sums: Sums, which: str) -> Part:
+    n, total, weight, zero = (float(sums.get(f"{which} {name}", 0.0)) for name in Part._fields)
+    return Part(int(n), total, weight, int(zero))
 
 
 class Predictions:
@@ -181,13 +197,10 @@ class DensityScores:
         return self._log_density(X, y).evaluate(self, X, y)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the mean log density of the rows that the model is for.
+        """Return the mean log density of all rows, that of :meth:`score_samples`.
 
-        A fit that leaves out outliers leaves them out here as well, by the same rule and with a
-        warning that counts them: of the rows of the fit this is ``lower_bound_``. All rows count
-        where more than a fifth of them are far, which makes them other data than those of the
-        fit, and with ``drop_outliers=False``. ``score_samples(X).mean()`` is the mean of every
-        row.
+        Of the rows of the fit it is ``lower_bound_``, unless outliers were left out of the fit.
+        Rows that its rule would leave out count here, and a warning says how many they are.
 
         Parameters
         ----------
@@ -204,7 +217,7 @@ class DensityScores:
         return found.mean
 
     def _log_likelihood(self, X: Any, y: Any = None, sample_weight: Any = None) -> Total:
-        """Return the sum of the log densities of the rows without outliers."""
+        """Return the sum of the log densities of the rows."""
         check_is_fitted(self)
         return self._log_density(X, y).total(self, X, y, sample_weight)
 
@@ -219,8 +232,9 @@ class DensityCriteria(DensityScores):
     def bic(self, X: Any, y: Any = None) -> float:
         """Return the Bayesian information criterion; lower is better.
 
-        Of the rows without outliers, as :meth:`score`. These do not depend on the number of
-        components or the type of covariance, so criteria of one set of rows can be compared.
+        Of all rows, as :meth:`score`. Outliers that the fit left out may decide a comparison of
+        such criteria; leave them out of X too, or compare ``stats_["bic_by_n_components"]`` of
+        ``n_components="auto"``, which is of the rows that were fitted.
 
         Parameters
         ----------
@@ -237,7 +251,7 @@ class DensityCriteria(DensityScores):
     def aic(self, X: Any, y: Any = None) -> float:
         """Return the Akaike information criterion; lower is better.
 
-        Of the rows without outliers, as :meth:`bic`.
+        Of all rows, as :meth:`bic`.
 
         Parameters
         ----------

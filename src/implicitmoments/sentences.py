@@ -12,11 +12,10 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers_dropped": "outliers left out of the fit, its scores and its criteria: {n:count row} "
-    "far from all others; check or remove them",
-    "outliers_not_scored": "scores and criteria leave out {n:count row} of {rows:,} that are far "
-    "from all others by the rule of the fit; `score_samples` has the log density of every row, "
-    "and `drop_outliers=False` keeps them all",
+    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
+    "or remove them",
+    "outliers_scored": "scores and criteria count {n:count row} of {rows:,} that are outliers by "
+    "the rule of the fit, which leaves them out; these may decide the sum, see `score_samples`",
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
     "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
     "leave such columns out before the fit",

@@ -9,8 +9,10 @@ import implicitmoments as im
 from implicitmoments.cli.app import app
 from implicitmoments.cli.columns import ModelColumns
 from implicitmoments.cli.description import as_json_values, model_document
+from implicitmoments.cli.report_words import report_reader
 from implicitmoments.description import findings_of, fit_columns
 from implicitmoments.registry import ESTIMATORS
+from implicitmoments.report.page import _settings
 from implicitmoments.saving.descriptions import load_description
 
 COMMANDS = [
@@ -107,3 +109,17 @@ def test_csv_of_a_scaled_model_has_deviations_in_the_units_of_the_file(call, dat
     own = [float(v) for name, v in values.items() if name.startswith("standard deviation of ")]
     assert len(own) == model.n_features_in_
     np.testing.assert_allclose(own, np.sqrt(model.variance_) * fit_columns(model)["scale"])
+
+
+def test_settings_of_a_report_are_options_with_their_defaults():
+    def rows(model):
+        return _settings(model, report_reader(Path("model.im"), None)).rows
+
+    chosen = im.SphericalMixture("auto", tol=1e-3, random_state=0)
+    assert rows(chosen) == [
+        ["--set tol", "0.001", "1e-07"],
+        ["--covariance", "tied_spherical", "tied_spherical"],
+        ["-k", "auto", "auto"],
+        ["--seed", "0", "0"],
+    ]
+    assert ["-k", "3", "required"] in rows(im.SphericalMixtureDensity(3, random_state=0))

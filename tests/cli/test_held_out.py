@@ -44,6 +44,39 @@ def test_evaluate_is_the_score_with_its_error(call, data, models):
     assert found["rows_by_component"] == np.bincount(model.predict(X), minlength=3).tolist()
 
 
+def test_far_rows_count_for_one_model_and_not_between_two(call, models, two):
+    """As in ``score``; a choice between models is not that of one row."""
+    X = np.load(two / "same.npy")
+    np.save(two / "wild.npy", np.vstack([X, np.full(X.shape[1], 1e4)]))
+    found = json.loads(call("evaluate", models["mixture"], two / "wild.npy", "--json").stdout)
+    score = json.loads(call("score", models["mixture"], two / "wild.npy", "--json").stdout)
+    assert (found["rows"], found["outliers"], score["outliers"]) == (len(X) + 1, 1, 1)
+    densities = plain(models["mixture"]).score_samples(np.load(two / "wild.npy"))
+    assert found["mean_log_density"] == pytest.approx(densities.mean())
+    assert score["score"] == pytest.approx(densities.mean())
+    both = (models["mixture"], two / "few.im")
+    near, all_rows = (
+        json.loads(call("compare", *both, two / f"{name}.npy", "--json").stdout)
+        for name in ("same", "wild")
+    )
+    assert (near["outliers"], all_rows["outliers"]) == (0, 1)
+    assert all_rows["difference"] == pytest.approx(near["difference"])
+
+
+def test_a_fit_says_how_it_describes_the_rows_that_were_fitted(call, two):
+    """``score`` counts the row that the fit left out."""
+    X = np.vstack([np.load(two / "same.npy"), np.full(3, 1e4)])
+    np.save(two / "one_wild.npy", X)
+    how = ("-k", "3", "-o", two / "wild.im", "--json")
+    found = json.loads(call("fit", "mixture", two / "one_wild.npy", *how).stdout)
+    model = im.load(two / "wild.im")
+    assert model.stats_["outliers"] == 1
+    assert found["score"] == pytest.approx(model.lower_bound_)
+    all_rows = json.loads(call("score", two / "wild.im", two / "one_wild.npy", "--json").stdout)
+    assert all_rows["score"] == pytest.approx(model.score_samples(X).mean())
+    assert all_rows["score"] < found["score"] - 1
+
+
 def test_evaluate_regressions(call, data, models):
     file = data / "lines.csv"
     found = json.loads(call("evaluate", models["activations"], file, *LINES, "--json").stdout)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.stats import chi2, kstest, multivariate_t
 from scipy.stats import f as fisher
-from scipy.stats import kstest, multivariate_t
+from sklearn.datasets import load_digits
 
 import implicitmoments as im
 from implicitmoments.description.base import FREEDOM, findings_of
@@ -12,6 +13,7 @@ from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.rows import Rows
 from implicitmoments.search import Budget, run_em
+from implicitmoments.search.tails import tail_misfit
 
 D, NU = 2, 3.0
 
@@ -102,6 +104,38 @@ def test_heavy_tails_are_noted(k):
     assert (note.values["k"], note.values["found"]) == (model.n_components_, 2)
     gaussian = t_rows(1_200, 3, MEANS, ROOTS, nu=1e6)
     assert im.GaussianMixture(k, random_state=0).fit(gaussian).notes_ == []
+
+
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
+def test_a_sharp_peak_is_no_heavy_tail():
+    """Pixels that are mostly 0: Student's law gains by its peak, and its tails are wrong."""
+    pixels = load_digits().data[:600]
+    gaussian = im.GaussianMixture(5, covariance_type="diag", random_state=0).fit(pixels)
+    assert "heavy_tails" not in gaussian.notes_.codes
+
+
+def test_tails_at_the_bound_of_student_s_law_are_noted():
+    far = t_rows(1_200, 3, MEANS, ROOTS, nu=0.8)
+    with pytest.warns(im.AssumptionWarning):
+        model = im.GaussianMixture(1, drop_outliers=False, random_state=0).fit(far)
+    assert "heavy_tails" in model.notes_.codes
+
+
+@pytest.mark.parametrize("nu", [np.inf, NU])
+def test_distances_from_centres_are_compared_with_their_law(nu, rng):
+    """As by SciPy where components are far apart; small of the right law, large of another."""
+    rows = t_rows(1_000, 4, MEANS * 100, ROOTS, nu=min(nu, 1e6))
+    covariances, found = ROOTS @ ROOTS.transpose(0, 2, 1), {}
+    for law in (nu, 1.0):
+        state = Gaussians(np.full(2, 0.5), MEANS * 100, covariances, np.full(2, law))
+        family = GaussianFamily(CovarianceType("full"), student=bool(np.isfinite(law)))
+        found[law] = tail_misfit(family, Rows.of(rows).hold(), state, D)
+    own = (rows[:, 0] > 350).astype(int)
+    z = np.linalg.solve(ROOTS[own], (rows - 100 * MEANS[own])[..., None])[..., 0]
+    squares = np.sum(z**2, axis=1)
+    cdf = chi2(D).cdf if np.isinf(nu) else lambda t: fisher(D, nu).cdf(t / D)
+    assert found[nu] == pytest.approx(kstest(squares, cdf).statistic, abs=1e-6)
+    assert found[nu] < 0.06 < 0.1 < found[1.0]
 
 
 def test_the_tails_of_batches():

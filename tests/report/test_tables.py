@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.report import STATISTICS, caption_of, settings_of, statistics_of
+from implicitmoments.report.reader import PYTHON
 
 
 def test_statistics_are_names_and_numbers(fitted):
@@ -45,15 +46,17 @@ def test_bic_is_shown_above_the_best(fitted):
     assert shown({}) is None
 
 
-def test_settings_mark_what_differs_from_the_default(fitted):
+def test_settings_are_what_was_fitted_and_what_differs_from_the_default(fitted):
     model = fitted["RegressionMixture"].model
-    table = settings_of(model)
-    rows = {name: (value, default) for name, value, default in table.rows}
-    assert rows["n_components"] == ("3", "2")
-    assert set(rows) == set(model.get_params())
+    table = settings_of(model, PYTHON.defaults(model))
+    assert table.rows == [["n_components", "3", "2"], ["random_state", "0", "None"]]
     assert table.marked == {"n_components", "random_state"}
-    assert [row[0] for row in table.rows[:2]] == ["n_components", "random_state"]
-    assert settings_of(im.SphericalMixture()).marked == set()
+    plain = im.GaussianMixture(tol=1e-3)
+    table = settings_of(plain, PYTHON.defaults(plain))
+    assert [row[0] for row in table.rows] == [
+        *("tol", "covariance_type", "n_components", "random_state")
+    ]
+    assert table.marked == {"tol"}
 
 
 @pytest.mark.parametrize("picture", ["spectra", "components", "fit", "convergence"])

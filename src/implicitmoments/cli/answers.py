@@ -110,7 +110,7 @@ def score_file(
         counts, notes = {"rows": source.n_rows}, []
         if isinstance(fitted, DensityScores):
             sums = fitted._log_likelihood(source)
-            found, notes, counts["outliers"] = sums.mean, sums.notes, sums.n_outliers
+            found, notes, counts["outliers"] = sums.mean, sums.notes, sums.far.n
         else:
             found = float(fitted.score(source))
     found -= own.log_volume(fitted)

@@ -34,6 +34,7 @@ from implicitmoments.cli.input_rows import ModelRows, column_scales, open_table
 from implicitmoments.cli.output import check_output
 from implicitmoments.cli.sweep import compare_fits
 from implicitmoments.column_names import feature_places, unnamed_columns
+from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import SENTENCES, CodedError, InputError
 from implicitmoments.rows import Source
 from implicitmoments.rows.files import FileSource
@@ -90,7 +91,7 @@ def fit_file(
             if len(models) > 1:
                 sweep = compare_fits(models, rows, own.log_volume(models[0]))
             model = models[0] if sweep is None else sweep.chosen()
-            score = model.score(rows) - own.log_volume(model) if hasattr(model, "score") else None
+            score = _level(model, rows, own)
         counts = {"rows": source.n_rows, "dropped": source.n_dropped}
     try:
         save(model, output)
@@ -154,6 +155,18 @@ def _journal(model: Any, models: Sequence[Any], options: FitOptions) -> Path | N
     if path is None or len(models) == 1:
         return path
     return path.with_name(f"{path.name}.k{model.n_components}")
+
+
+def _level(model: Any, rows: Source, own: ModelColumns) -> float | None:
+    """Return how well a model describes the rows that were fitted, in the units of the file.
+
+    The mean log density without outliers that the fit left out, or R²; None for clusters.
+    """
+    if not hasattr(model, "score"):
+        return None
+    densities = isinstance(model, DensityScores)
+    level = model._log_likelihood(rows).near.mean if densities else float(model.score(rows))
+    return level - own.log_volume(model)
 
 
 def _first_lines(

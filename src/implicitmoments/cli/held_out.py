@@ -33,7 +33,7 @@ DENSITY, SQUARED_ERROR = "mean_log_density", "mean_squared_error"
 # of what is printed; JSON has the keys
 NAMES = {
     "rows": "rows",
-    "outliers": "outliers left out",
+    "outliers": "outliers by the rule of the fit",
     DENSITY: "mean log density per row",
     f"{DENSITY}_error": "its standard error",
     f"{DENSITY}_of_fit": "on the rows of the fit",
@@ -195,7 +195,8 @@ def _measure(
     """Measure models on the rows of files, in one pass.
 
     Returns the models, counts of rows, and the difference of the first two. Rows that are
-    outliers by the rule of a fit are left out of all, unless there are so many that they are none.
+    outliers by the rule of a fit count for one model, as in ``score``. Two models are compared
+    without them, since one row may decide, unless there are so many that they are structure.
     """
     if "-" in files.paths and len(paths) > 1:
         raise bad_input("rows_read_twice")
@@ -208,7 +209,7 @@ def _measure(
         ]
         n = sources[0].n_rows
         n_out = sum(int(np.sum(~_near(measured, blocks))) for blocks in _blocks(sources))
-        drop = n_out > 0 and few_enough(n_out, n)
+        drop = len(measured) > 1 and few_enough(n_out, n)
         difference = Sums()
         for blocks in _blocks(sources):
             kept = _near(measured if drop else (), blocks)
@@ -218,7 +219,7 @@ def _measure(
             if len(found) > 1:
                 name = measured[0].quantity
                 difference.add((found[0][name] - found[1][name])[kept])
-    return measured, {"rows": n, "outliers": n_out if drop else 0}, difference
+    return measured, {"rows": n, "outliers": n_out}, difference
 
 
 def _check_comparable(measured: Sequence[Measured]) -> None:

@@ -17,6 +17,7 @@ from implicitmoments.cli.options import (
     LAYOUT,
     NUMBER,
     SCALE,
+    SEED,
     SETTING,
     AsJson,
     Debug,
@@ -77,7 +78,7 @@ def fit(  # noqa: PLR0913 (options, each described)
     ] = None,
     seed: Annotated[
         int, Option("--seed", min=0, help="Draw all random numbers from this seed.")
-    ] = 0,
+    ] = SEED,
     settings: Annotated[
         list[str] | None,
         Option("--set", metavar="NAME=VALUE", help=SETTING),

@@ -14,8 +14,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from implicitmoments.cli.console import CONSTANTS, OPTIONS, bad_input, option_of
+from implicitmoments.cli.options import SEED
 from implicitmoments.registry import ESTIMATORS, estimator_class
 
+CHOSEN = "auto"  # the number of components of a fit without -k
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 EXPECTED = {
     int: "a whole number",
@@ -39,8 +41,7 @@ def build_model(
     estimator = _find_class(kind, shaped="covariance_type" in texts)
     hints = typing.get_type_hints(estimator.__init__)
     names = [name for name in _defaults(estimator, hints) if name != "random_state"]
-    can_choose = str in _types(hints["n_components"])
-    if texts.setdefault("n_components", "auto") == "auto" and not can_choose:
+    if texts.setdefault("n_components", CHOSEN) == CHOSEN and not _can_choose(hints):
         raise bad_input("number_required", kind=estimator.kind)
     values: dict[str, Any] = {"random_state": seed}
     for name, text in texts.items():
@@ -57,6 +58,14 @@ def build_model(
             )
         values[name] = _parse(text, hints[name], option)
     return estimator(**values)
+
+
+def typed_defaults(model: Any) -> dict[str, Any]:
+    """Return the parameters of a fit in which no option is typed."""
+    hints = typing.get_type_hints(type(model).__init__)
+    number = CHOSEN if _can_choose(hints) else "required"
+    default: dict[str, Any] = type(model)().get_params(deep=False)
+    return default | {"n_components": number, "random_state": SEED}
 
 
 def parameter_table(kind: str, *, shaped: bool) -> Table:
@@ -140,6 +149,11 @@ def _expected(hint: Any) -> str:
     """Return in words what a parameter takes."""
     kinds = _types(hint)
     return " or ".join(words for kind, words in EXPECTED.items() if kind in kinds)
+
+
+def _can_choose(hints: Mapping[str, Any]) -> bool:
+    """Say whether an estimator chooses its number of components."""
+    return str in _types(hints["n_components"])
 
 
 def _types(hint: Any) -> set[Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from implicitmoments.cli.columns import Columns
     from implicitmoments.cli.input_files import InputFiles
 
+SEED = 0  # of a fit without --seed: the same command gives the same model
 ModelFile: TypeAlias = Annotated[
     Path,
     Argument(metavar="MODEL", help="Read this model file, written by fit.", show_default=False),

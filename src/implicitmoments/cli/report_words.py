@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from implicitmoments.cli.columns import Columns, ModelColumns
 from implicitmoments.cli.console import CONSTANTS, OPTIONS, as_typed, joined, option_of
 from implicitmoments.cli.input_files import InputFiles
+from implicitmoments.cli.model_options import typed_defaults
 from implicitmoments.registry import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def report_reader(model_path: Path, given: NextInput) -> Reader:
         kind=lambda model: WORD[type(model).__name__],
         option=lambda name: OPTIONS.get(name, f"--set {name}"),
         value=_typed,
+        defaults=typed_defaults,
         command=partial(_next_command, model_path, given),
     )
 

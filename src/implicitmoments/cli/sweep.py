@@ -118,7 +118,7 @@ def compare_fits(models: Sequence[Any], rows: Source, log_volume: float) -> Swee
     by_k = {int(model.n_components_): model for model in models}
     scores = dict[int, float]()
     for k, model in by_k.items():
-        found = model._log_likelihood(rows)
+        found = model._log_likelihood(rows).near  # the rows that were fitted
         level = found.total - found.weight * log_volume
         scores[k] = bic(level, model._n_parameters(), found.weight)
     best = min(scores, key=lambda k: scores[k])

@@ -145,7 +145,7 @@ def other_law(
     if suspicious(family, some, state, state.d, ranking):
         heavier = replace(family, student=True)
         sampled = some is not sample
-        found = compare_laws(family, heavier, some, state, sampled=sampled, fewer=fewer)
+        found = compare_laws(family, heavier, some, state, state.d, sampled=sampled, fewer=fewer)
         if found.clear:  # as often as in the sample
             gain = found.gain * sample.total / some.total
             yield gain, tails_note(found.state.freedom, state.k, found.state.k, found.gain)
@@ -322,17 +322,20 @@ def renumbered(note: Note, places: Integers) -> Note:
     return Note(note.code, {**note.values, "which": which})
 
 
-def with_names(note: Note, names: Sequence[str]) -> Note:
-    """Return a note with the names of columns instead of their numbers."""
-    values = dict(note.values)
+def with_names(note: Note, names: Sequence[str], *, scaled: bool = False) -> Note:
+    """Return a note with the names of columns instead of their numbers.
+
+    Spreads and directions of columns that were divided by a scale are those of scaled columns.
+    """
+    values, of = dict(note.values), "scaled " if scaled else ""
     if note.code == "columns_differ_in_spread":
-        values |= {name: names[values[name]] for name in ("least", "most")}
+        values |= {name: of + names[values[name]] for name in ("least", "most")}
     if note.code == "columns_correlated":
         values["columns"] = [names[j] for j in values["columns"]]
     if note.code == "components_not_round":
         columns = [names[j] for j in values["columns"]]
         terms = (
-            f"{load:+.2f} {name}"
+            f"{load:+.2f} {of}{name}"
             for load, name in zip(values.pop("loadings"), columns, strict=True)
         )
         values |= {"columns": columns, "direction": " ".join(terms).removeprefix("+")}

@@ -14,7 +14,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.description import column_names
+from implicitmoments.description import column_names, fit_columns
 from implicitmoments.mixture.alternatives import (
     bounded_note,
     find_better,
@@ -250,7 +250,8 @@ class MixtureEstimator(MixtureSummary):
         """Return a note on a mixture with the numbers and names that the estimator has."""
         if note is None:
             return None
-        return with_names(renumbered(note, np.argsort(self._order(state))), self._names())
+        note = renumbered(note, np.argsort(self._order(state)))
+        return with_names(note, self._names(), scaled="scale" in fit_columns(self))
 
     def _names(self) -> list[str]:
         """Return the names of the columns that were not left out."""

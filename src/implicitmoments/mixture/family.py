@@ -155,6 +155,10 @@ class GaussianFamily:
         """Return log weight plus log density at each mean, (k,)."""
         return state.log_peaks
 
+    def freedom(self, state: Gaussians) -> float:
+        """Return the degrees of freedom, which all components share."""
+        return float(state.freedom[0])
+
     def _about_means(self, sums: GaussianSums, before: Gaussians) -> tuple[Floats, Floats]:
         """Return means, and sums of products about them, (k, q)."""
         filled = sums.counts > EMPTY

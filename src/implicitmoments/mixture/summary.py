@@ -183,8 +183,8 @@ class MixtureSummary(
         """Return the integrated completed likelihood criterion; lower is better.
 
         The Bayesian information criterion of the most probable assignment of the rows: it also
-        charges for components that overlap, so it counts clusters rather than components. Of the
-        rows without outliers, as :meth:`bic`.
+        charges for components that overlap, so it counts clusters rather than components. Of all
+        rows, as :meth:`bic`.
 
         Parameters
         ----------

@@ -21,6 +21,7 @@ from implicitmoments.picture_data import (
 )
 from implicitmoments.plot import canvas
 from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
+from implicitmoments.plot.labels import label_marks
 from implicitmoments.plot.plane import Plane, axis_name, leading_direction, plane_of
 
 if TYPE_CHECKING:
@@ -181,11 +182,11 @@ def draw_groups(
             width = drawn.bands[i]
             band: dict[str, Any] = {"color": own, "alpha": 0.15, "lw": 0}
             ax.fill_between(x, y - width, y + width, gid=f"band-group-{i}", **band)
-    _number(ax, drawn.marks, drawn.weights, shown, colours)
     ax.set_xlabel(drawn.names[0])
     ax.set_ylabel(drawn.names[1])
     if drawn.plane is not None:
         drawn.plane.set_aspect(ax, drawn.at)
+    _number(ax, drawn.marks, drawn.weights, shown, colours)
 
 
 def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None:
@@ -217,8 +218,8 @@ def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> 
             ax.annotate(
                 "", tip, center, arrowprops={"arrowstyle": "-|>", "color": canvas.ink(), "lw": 2}
             )
-        _number(ax, tips, view.weights, range(len(tips)))
         plane.set_aspect(ax, at)
+        _number(ax, tips, view.weights, range(len(tips)))
         note += "; arrows: directions"
     _name_axes(ax, plane, second=target)
     canvas.finish(ax, counted(len(vectors), noun), note)
@@ -299,9 +300,6 @@ def _number(
     if len(shown) > NUMBERED:
         ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
         return
-    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "zorder": 5}
-    for i, number in zip(shown, shown if colours is None else colours, strict=True):
-        words = f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i)
-        box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "lw": 1}
-        box |= {"ec": canvas.colour(number)}
-        ax.text(marks[i][0], marks[i][1], words, bbox=box, gid=f"group-{i}-number", **style)
+    words = [f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i) for i in shown]
+    own = [canvas.colour(number) for number in (shown if colours is None else colours)]
+    label_marks(ax, marks[list(shown)], words, own, [f"group-{i}" for i in shown])

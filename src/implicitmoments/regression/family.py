@@ -93,6 +93,10 @@ class LineFamily:
         weights = np.maximum(state.weights, np.finfo(np.float64).tiny)
         return np.asarray(np.log(weights) - 0.5 * np.log(state.variances) + constants)
 
+    def freedom(self, state: Lines) -> float:
+        """Return the degrees of freedom, which all lines share."""
+        return float(state.freedom[0])
+
     def pack(self, state: Lines) -> Floats:
         """Return coefficients and logarithms of the other parameters as one vector."""
         weights = np.log(np.maximum(state.weights, SMALLEST_WEIGHT))

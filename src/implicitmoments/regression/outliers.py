@@ -81,7 +81,7 @@ def find_outliers(
         The rule by which they were.
     n_before : int
         How many they were. None are found where all together would be more than a fifth of the
-        rows: scores then count all rows, whether they are outliers or not.
+        rows.
     """
     # as many as a line has parameters, and a far group rows; weights are those of EM, not whole
     enough = weights * rows.total > max(FEWEST, coef.shape[1] + 1) - 0.5

@@ -107,7 +107,7 @@ def _rivals(
     model, some = family.model, some_of(rows, SAMPLE_ROWS)
     if model.student or not suspicious(family, some, lines, 1, ranking):
         return {}, None
-    compare = partial(compare_laws, family, rows=some, state=lines, sampled=some.n < rows.n)
+    compare = partial(compare_laws, family, rows=some, state=lines, q=1, sampled=some.n < rows.n)
     rivals = {"student": compare(replace(family, model=replace(model, student=True)))}
     if not rivals["student"].clear:
         return rivals, None

@@ -174,7 +174,7 @@ def _profile(groups: Groups) -> dict[str, Any]:
 
 def _settings(model: Any, reader: Reader) -> Table:
     """Return the parameters of the fit in the words of a reader."""
-    table = settings_of(model, reader.value)
+    table = settings_of(model, reader.defaults(model), reader.value)
     rows = [[reader.option(str(name)), *rest] for name, *rest in table.rows]
     return replace(table, rows=rows, marked=frozenset(map(reader.option, table.marked)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class Reader:
     kind: Callable[[Any], str]  # what a model is called
     option: Callable[[str], str]  # what a parameter is called
     value: Callable[[Any], str]  # how the value of a parameter is written
+    defaults: Callable[[Any], Mapping[str, Any]]  # of the parameters of a model
     command: Callable[[Any, NextStep], str]  # the next step, as it is typed
 
     def sentence(self, note: Note) -> str:
@@ -58,5 +59,6 @@ PYTHON = Reader(
     kind=lambda model: type(model).__name__,
     option=str,
     value=repr,
+    defaults=lambda model: type(model)().get_params(deep=False),
     command=python_command,
 )

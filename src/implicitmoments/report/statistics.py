@@ -12,6 +12,8 @@ from implicitmoments.description import Table
 from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import format_value
 
+# parameters that a table of settings has even where they are defaults
+ESSENTIAL = ("n_components", "covariance_type", "activation", "degree", "random_state")
 DIGITS = 5  # significant digits in tables; all of them are copied
 MOST_ENTRIES = 8  # of a statistic that is a mapping
 RARE = 1e-3  # share below which clipped rows are not shown
@@ -185,13 +187,14 @@ def statistics_of(model: FittedEstimator) -> Table:
     return Table("Statistics", ["statistic", "value"], rows, meanings)
 
 
-def settings_of(model: Any, value: Callable[[Any], str] = repr) -> Table:
-    """Return the parameters of the estimator, those that differ from the default first.
+def settings_of(
+    model: Any, default: Mapping[str, Any], value: Callable[[Any], str] = repr
+) -> Table:
+    """Return the parameters that say what was fitted, and those that differ from the default.
 
-    ``value`` writes their values.
+    The latter first. ``value`` writes their values.
     """
     given = model.get_params(deep=False)
-    default = type(model)().get_params(deep=False)
     changed = frozenset(
         name
         for name, own in given.items()
@@ -200,6 +203,8 @@ def settings_of(model: Any, value: Callable[[Any], str] = repr) -> Table:
     rows = [
         [name, value(given[name]), value(default[name])]
         for name in sorted(given, key=lambda name: (name not in changed, name))
+        if name in changed or name in ESSENTIAL
     ]
-    note = "In bold: differs from the default." if changed else "All are defaults."
+    note = "All others are defaults."
+    note = f"In bold: differs from the default. {note}" if changed else note
     return Table("Settings", ["parameter", "value", "default"], rows, marked=changed, note=note)

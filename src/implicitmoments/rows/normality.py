@@ -15,6 +15,7 @@ from implicitmoments.rows.fold import Block, Sums, weights_of
 from implicitmoments.rows.view import Rows
 from implicitmoments.rows.whitening import Whitening
 
+KOLMOGOROV_CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 SIGNIFICANCE = 1e-6  # of tests of normality: false alarms are rare even over many fits
 # Beyond these a deviation is reported; with many rows, smaller ones are significant too.
 CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1

@@ -6,8 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
-from implicitmoments.arrays import Floats, move_like, namespace_of, softmax_rows
+import numpy as np
+from scipy.special import chdtr, fdtr
+
+from implicitmoments.arrays import Floats, move_like, namespace_of, softmax_rows, to_numpy
 from implicitmoments.notes import Note
+from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
 from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
@@ -32,6 +36,10 @@ class LawFamily(Family[R, S, E], Protocol[R, S, E]):
         """Return log weight plus log density at the centre of each component, (k,)."""
         ...
 
+    def freedom(self, state: S) -> float:
+        """Return the degrees of freedom of the noise; infinite for a Gaussian."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Rival(Generic[S]):
@@ -40,12 +48,18 @@ class Rival(Generic[S]):
     state: S
     gain: float  # what its Bayesian information criterion is lower by
     n: float  # rows that were compared
-    chance: float = CLEAR  # a gain that chance explains
+    chance: float  # a gain that chance explains
+    misfit: float  # Kolmogorov distance of the distances from the centres to their law
+    own_misfit: float  # that of the mixture that was fitted
 
     @property
     def clear(self) -> bool:
-        """Whether the gain is more than chance explains."""
-        return self.gain > self.chance
+        """Whether the gain is more than chance explains, and the tails are no worse.
+
+        A density with a sharp peak gains where columns hold few values, whatever its tails are.
+        """
+        worse = self.misfit > max(self.own_misfit, KOLMOGOROV_CHANCE / math.sqrt(self.n))
+        return self.gain > self.chance and not worse
 
 
 def excess_kurtosis(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> float:
@@ -65,6 +79,28 @@ def excess_kurtosis(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> fl
     return float(xp.sum(counts * excess)) / math.sqrt(8 * q * (q + 2) * total)
 
 
+@np.errstate(over="ignore")  # an infinite distance is far
+def tail_misfit(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> float:
+    r"""Return how far the squared distances from the centres are from their law.
+
+    Kolmogorov's distance, with responsibilities as weights. In q dimensions squared distances
+    :math:`\delta` have the law :math:`\chi^2_q` within Gaussian components, and
+    :math:`\delta/q` has Fisher's law of q and ν degrees of freedom within Student's.
+    """
+    joint = family.log_joint(rows, state)
+    depths = np.maximum(2 * (family.log_peaks(state) - to_numpy(joint).astype(float)), 0.0)
+    shares = to_numpy(softmax_rows(joint)[0]) * to_numpy(family.counts(rows))[:, None]
+    nu = family.freedom(state)
+    if math.isinf(nu):
+        levels = chdtr(q, depths)
+    else:
+        levels = fdtr(q, nu, nu * np.expm1(depths / (nu + q)) / q)
+    order = np.argsort(levels, axis=None)
+    expected, weights = levels.ravel()[order], shares.ravel()[order] / shares.sum()
+    found = np.cumsum(weights)
+    return float(max(np.max(found - expected), np.max(expected - (found - weights))))
+
+
 def suspicious(
     family: LawFamily[R, S, E], rows: R, state: S, q: int, ranking: Ranking[S] | None
 ) -> bool:
@@ -81,6 +117,7 @@ def compare_laws(
     rival: LawFamily[R, S, E],
     rows: R,
     state: S,
+    q: int,
     budget: Budget = GROW,
     *,
     sampled: bool = False,
@@ -97,6 +134,8 @@ def compare_laws(
         The mixture that was fitted.
     rival
         The family of the other law.
+    q : int
+        Dimension of the noise.
     budget : Budget
         Of each EM.
     sampled : bool
@@ -125,7 +164,8 @@ def compare_laws(
     before, own = prune(family, state, math.inf)
     after, best = prune(rival, rival.adopt(state), before)
     chance = CLEAR + sampled * max(family.n_parameters(own), rival.n_parameters(best))
-    return Rival(best, before - after, total, chance)
+    misfits = tail_misfit(rival, rows, best, q), tail_misfit(family, rows, own, q)
+    return Rival(best, before - after, total, chance, *misfits)
 
 
 def tails_note(freedom: Floats, k: int, found: int, gain: float) -> Note:
