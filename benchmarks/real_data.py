@@ -220,8 +220,10 @@ def _time(fit: Fit | None) -> str:
 def replace_tables(page: Path, text: str, section: str = "tables") -> None:
     """Replace what stands between the marks of a page."""
     begin, end = (f"<!-- {section}: {place} -->" for place in ("begin", "end"))
-    before, _, rest = page.read_text().partition(begin)
-    after = rest.partition(end)[2]
+    before, found, rest = page.read_text().partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"{page} has no place for tables; put {begin} and {end} into it")
     page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
 
 
