@@ -25,7 +25,7 @@ from regression_peers import Asked, fit_in_r
 # lines that are fitted: as many as the packages' own examples fit, or 3
 IN_R = {
     **{"patent": (3,), "co2": (2,), "ethanol": (2,), "tone": (2, 3), "crabs": (2,)},
-    **{"salaries": (3,), "boston": (3,), "diamonds": (3,)},
+    **{"birthwt": (3,), "salaries": (3,), "boston": (3,), "diamonds": (3,)},
 }
 FLIGHTS = {"flights": ("distance", "air_time"), "delays": ("dep_delay", "distance", "arr_delay")}
 SETS = {**IN_R, **dict.fromkeys(FLIGHTS, (3,))}
