@@ -4,6 +4,8 @@
 # and prints the version of mclust.
 #   Rscript real_data.R regressions <folder>
 # writes sets with features, dummies for factors, and then y; those of carData if it is installed.
+#   Rscript real_data.R more_regressions <folder>
+# writes further ones, of mixtools, MASS and ggplot2; the classes of crabs in crabs.classes.
 #   Rscript real_data.R fit <rows> <folder> <k> <seed> <models>
 # fits the matrix in a CSV file: each model with k components, then all with 1 to 9 ("auto"). Writes
 # one file for each, a line per component: weight, mean, covariance. Prints names and seconds.
@@ -53,6 +55,26 @@ export_regressions <- function(folder) {
     salaries <- transform(carData::Salaries, salary = salary / 1000)
     sets$salaries <- model.frame(salary ~ ., salaries)
   }
+  write_regressions(sets, folder)
+}
+
+export_more_regressions <- function(folder) {
+  of <- new.env()
+  data(list = c("CO2data", "NOdata", "tonedata"), package = "mixtools", envir = of)
+  diamonds <- as.data.frame(ggplot2::diamonds)
+  for (name in c("cut", "color", "clarity")) diamonds[[name]] <- as.integer(diamonds[[name]])
+  sets <- list(
+    co2 = model.frame(CO2 ~ GNP, of$CO2data),
+    ethanol = model.frame(Equivalence ~ NO, of$NOdata),
+    tone = model.frame(tuned ~ stretchratio, of$tonedata),
+    crabs = model.frame(RW ~ CL, MASS::crabs),
+    diamonds = model.frame(log(price) ~ log(carat) + depth + table + cut + color + clarity, diamonds)
+  )
+  write_regressions(sets, folder)
+  writeLines(as.character(MASS::crabs$sex), file.path(folder, "crabs.classes"))
+}
+
+write_regressions <- function(sets, folder) {
   for (name in names(sets)) {
     set <- sets[[name]]
     X <- model.matrix(attr(set, "terms"), set)[, -1, drop = FALSE]
@@ -90,13 +112,16 @@ fit_all <- function(path, folder, k, seed, models) {
   }
 }
 
-suppressMessages(library(mclust))
+suppressMessages(if (args[1] %in% c("export", "fit")) library(mclust))
 if (args[1] == "export") {
   export(args[2])
   cat(as.character(packageVersion("mclust")))
 } else if (args[1] == "regressions") {
   export_regressions(args[2])
   cat(as.character(packageVersion("flexmix")))
+} else if (args[1] == "more_regressions") {
+  export_more_regressions(args[2])
+  cat(as.character(packageVersion("mixtools")))
 } else {
   fit_all(args[2], args[3], as.integer(args[4]), as.integer(args[5]), strsplit(args[6], ",")[[1]])
 }

@@ -44,7 +44,6 @@ from real_fits import (
 Sets: TypeAlias = dict[str, dict[str, dict[str, Fit]]]  # by set, type and tool
 OURS, PEER, MCLUST = "GaussianMixture", "scikit-learn", "mclust"
 AS_GOOD = 2.0  # nats
-MARKS = ("<!-- tables: begin -->", "<!-- tables: end -->")
 
 
 def compare(data: Data, seed: int, seeds: int, *, with_r: bool) -> dict[str, Any]:
@@ -218,6 +217,16 @@ def _time(fit: Fit | None) -> str:
     return "–" if fit is None else f"{fit.seconds:.1f}"
 
 
+def replace_tables(page: Path, text: str, section: str = "tables") -> None:
+    """Replace what stands between the marks of a page."""
+    begin, end = (f"<!-- {section}: {place} -->" for place in ("begin", "end"))
+    before, found, rest = page.read_text().partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"{page} has no place for tables; put {begin} and {end} into it")
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+
+
 def main() -> None:
     """Fit the sets that were asked for, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -251,10 +260,7 @@ def main() -> None:
     text = "\n".join(tables(results))
     print(text)
     if options.write:
-        begin, end = MARKS
-        before, _, rest = options.write.read_text().partition(begin)
-        after = rest.partition(end)[2]
-        options.write.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+        replace_tables(options.write, text)
 
 
 if __name__ == "__main__":

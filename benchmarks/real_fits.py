@@ -132,18 +132,39 @@ def judge(
         z = np.linalg.solve(lower[i], (X - means[i]).T)
         logs[:, i] = -0.5 * np.sum(z**2, axis=0) - np.log(np.diagonal(lower[i])).sum()
     logs += np.log(np.maximum(weights, 1e-300)) - 0.5 * d * np.log(2 * np.pi)
-    densities = logsumexp(logs, axis=1)
-    level = float(densities.sum())
-    found = adjusted_rand_score(data.labels, logs.argmax(axis=1)) if data.labels else None
-    return Fit(
+    return figures(
+        logs,
+        data.labels,
         kind=kind,
-        k=k,
-        log_likelihood=level,
-        bic=n_parameters(kind, k, d) * float(np.log(len(X))) - 2 * level,
-        rand=found,
-        smallest=float(np.exp(logs - densities[:, None]).sum(axis=0).min()),
+        n_free=n_parameters(kind, k, d),
         eigenvalue=float(np.linalg.eigvalsh(covariances).min()),
         fewest=fewest_rows(kind, d),
+        seconds=seconds,
+    )
+
+
+def figures(
+    logs: Floats,
+    labels: list[str] | None,
+    *,
+    kind: str,
+    n_free: int,
+    eigenvalue: float,
+    fewest: float,
+    seconds: float,
+) -> Fit:
+    """Return the figures of a mixture from log weights plus log densities (n, k)."""
+    densities = logsumexp(logs, axis=1)
+    level = float(densities.sum())
+    return Fit(
+        kind=kind,
+        k=logs.shape[1],
+        log_likelihood=level,
+        bic=n_free * float(np.log(len(logs))) - 2 * level,
+        rand=adjusted_rand_score(labels, logs.argmax(axis=1)) if labels else None,
+        smallest=float(np.exp(logs - densities[:, None]).sum(axis=0).min()),
+        eigenvalue=eigenvalue,
+        fewest=fewest,
         seconds=seconds,
     )
 
@@ -212,22 +233,24 @@ def fit_mclust(data: Data, seed: int) -> dict[str, Fit]:
 
 
 def export_from_r(folder: Path, sets: str = "export") -> str | None:
-    """Write the sets of R to a folder, one CSV file each; return the version of mclust.
+    """Write the sets of R to a folder, one CSV file each; return the version of a package.
+
+    It is that of mclust, flexmix or mixtools.
 
     None, and a sentence on the standard error, if that fails.
 
     Parameters
     ----------
-    sets : {"export", "regressions"}
+    sets : {"export", "regressions", "more_regressions"}
         Points with classes, or features with labels.
     """
     if shutil.which("Rscript") is None:
-        print("Rscript is not installed: no sets of R, no mclust", file=sys.stderr)
+        print("Rscript is not installed: no sets and no fits of R", file=sys.stderr)
         return None
     command = ["Rscript", str(SCRIPT), sets, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        print(f"no sets of R, no mclust, because R says: {reason}", file=sys.stderr)
+        print(f"no sets and no fits of R, because R says: {reason}", file=sys.stderr)
         return None
     return done.stdout

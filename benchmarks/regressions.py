@@ -10,8 +10,8 @@ started at the truth. Random EM is plain EM with the inner loops of the library,
 of random direction with the variance of y, and stopped when the mean log-likelihood rises by less
 than 1e-6; of ten starts the best likelihood counts. Seconds are of the processor, and the last
 column is the median and the range over seeds of their ratio to one random start in the same
-process; those of flexmix and mixtools are of the clock. They run if R has them, on the same rows,
-at most ``--limit`` seconds each. stepmix and bayesml do not fit this model. ``--jobs`` fits so
+process. flexmix and mixtools run if R has them, on the same rows, at most ``--limit`` seconds
+each. stepmix and bayesml do not fit this model. ``--jobs`` fits so
 many data sets at a time, each in a process of one thread.
 
 ``perturbed`` changes every entry by about 1e-9 of itself, and ``random_state``, and counts fits
@@ -23,15 +23,11 @@ from __future__ import annotations
 
 import argparse
 import platform
-import shutil
-import subprocess
-import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -43,10 +39,10 @@ from threadpoolctl import threadpool_limits
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import Truth, make_regression_mixture
-from implicitmoments.regression import LineFamily, Lines, Model, search_span, standardise
-from implicitmoments.regression.initialisation import WaveRows, decode_moments, first_lines
-from implicitmoments.rows import Rows
-from implicitmoments.search import LOCAL, SEARCH, Budget, Fitted, grow, run_em, search_moves
+from implicitmoments.regression import Lines, Model
+from implicitmoments.search import Fitted
+from regression_parts import DEFAULT, Parts
+from regression_peers import fit_in_r, r_packages
 from silence.rates import Run
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -54,8 +50,6 @@ Data = tuple[Floats, Floats, Truth]
 WITHIN = 1.2
 ENOUGH = 2.0  # nats below EM from the truth
 ONE_START = "EM, 1 random start"
-DEFAULT = Model()
-SCRIPT = Path(__file__).with_name("regressions.R")
 
 
 def unit(k: int, d: int, n: int, seed: int, **how: Any) -> Data:
@@ -152,13 +146,12 @@ def largest_error(coef: Floats, truth: Truth) -> float:
     return float(apart[i, j].max())
 
 
-class Plain:
-    """Plain EM with the inner loops of the library, in the same coordinates."""
+class Plain(Parts):
+    """Plain EM with the inner loops of the library, for rows of which the truth is known."""
 
     def __init__(self, data: Data, model: Model = DEFAULT) -> None:
         X, y, self.truth = data
-        self.standard, self.rows = standardise(Rows.of(X, y=y), intercept=model.intercept)
-        self.family = LineFamily(model)
+        super().__init__(X, y, model)
 
     def error(self, lines: Lines) -> float:
         """Return the largest error of the lines."""
@@ -166,34 +159,9 @@ class Plain:
 
     def from_truth(self) -> Fitted[Lines]:
         """Return EM started at the truth."""
-        scale, w = self.standard.scale, self.truth.weights
-        coef = self.truth.vectors @ self.standard.whitening.root.T / scale
-        start = Lines(
-            w,
-            np.column_stack([np.zeros(len(w)), coef]),
-            np.full(len(w), (self.truth.noise / scale) ** 2),
-        )
-        return self.em(start)
-
-    def em(self, start: Lines) -> Fitted[Lines]:
-        """Run EM on all rows."""
-        return run_em(self.family, self.rows, start, Budget(self.rows.n, 500, 1e-8))
-
-    def moments_only(self, seed: int) -> Fitted[Lines]:
-        """Return EM from peaks of the characteristic function and decoded moments, no moves."""
-        k, rng, model = len(self.truth.weights), np.random.default_rng(seed), self.family.model
-        waves = WaveRows.of(self.rows, search_span(self.rows, k))
-        vectors, _ = decode_moments(self.rows, k, seed)
-        return self.em(first_lines(waves, k, model, rng, vectors).lines)
-
-    def moves_only(self, seed: int) -> Fitted[Lines]:
-        """Return EM after growth from one line by splits, and moves."""
-        k, q, rng = len(self.truth.weights), self.rows.n_features - 1, np.random.default_rng(seed)
-        one = Lines(np.ones(1), np.zeros((1, q)), np.ones(1))
-        local = replace(LOCAL, rows=30 * q)
-        grown = grow(self.family, self.rows, one, k, rng, local=local).state
-        budget = replace(SEARCH, tol=1e-5)
-        return self.em(search_moves(self.family, self.rows, grown, 8, rng, budget, local).state)
+        w = self.truth.weights
+        coef = np.column_stack([np.zeros(len(w)), self.truth.vectors])
+        return self.em(self.to_standard(Lines(w, coef, np.full(len(w), self.truth.noise**2))))
 
     def random(self, rng: np.random.Generator) -> tuple[float, Lines]:
         """Return the likelihood and lines of EM from one random start."""
@@ -237,38 +205,13 @@ def fit_random(plain: Plain, seed: int, n_starts: int) -> dict[str, Outcome]:
     return outcomes
 
 
-def fit_r(data: Data, seed: int, method: str, starts: int, limit: float) -> Outcome | None:
+def fit_r(data: Data, seed: int, method: str, limit: float) -> Outcome | None:
     """Fit with an R package; None if it fails or takes too long."""
     X, y, truth = data
-    k = len(truth.weights)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "data"
-        path.write_bytes(X.T.astype("<f8").tobytes() + y.astype("<f8").tobytes())
-        sizes = [str(v) for v in (*X.shape, k, starts, seed)]
-        command = ["Rscript", str(SCRIPT), method, str(path), *sizes]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=limit, check=True
-            )
-        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-            return None
-    first, *lines = done.stdout.strip().splitlines()
-    table = np.array([[float(v) for v in line.split()] for line in lines])
-    return Outcome(largest_error(table[:, 1:], truth), float(first), len(table))
-
-
-def r_packages() -> list[str]:
-    """Return which of the R packages are installed."""
-    if shutil.which("Rscript") is None:
-        return []
-    ask = 'cat(c("flexmix", "mixtools")[c(nzchar(system.file(package="flexmix")), nzchar('
-    done = subprocess.run(
-        ["Rscript", "-e", ask + 'system.file(package="mixtools")))])'],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.split()
+    fits = fit_in_r(method, (X, y), seed, ks=[len(truth.weights)], limit=limit)
+    for seconds, lines in fits.values():
+        return Outcome(largest_error(lines.coef[:, 1:], truth), seconds, lines.k)
+    return None
 
 
 def compare(settings: dict[str, Callable[[int], Data]], arguments: argparse.Namespace) -> None:
@@ -312,7 +255,7 @@ def fit_all(
         if "random" not in arguments.without:
             outcomes |= fit_random(plain, seed, arguments.starts)
         for package in packages:
-            outcomes[package] = fit_r(data, seed, package, 1, arguments.limit)
+            outcomes[package] = fit_r(data, seed, package, arguments.limit)
     return goal, outcomes
 
 
@@ -323,7 +266,7 @@ def perturbed(settings: dict[str, Callable[[int], Data]], arguments: argparse.Na
     for name, make in settings.items():
         for seed in range(arguments.first, arguments.first + arguments.seeds):
             X, y, truth = make(seed)
-            plain = Plain((X, y, truth))
+            plain, k = Plain((X, y, truth)), len(truth.weights)
             mass, goal = len(y), plain.from_truth().level * len(y)
             good: dict[str, list[bool]] = {"both": [], "moments": [], "moves": []}
             seconds = []
@@ -333,15 +276,15 @@ def perturbed(settings: dict[str, Callable[[int], Data]], arguments: argparse.Na
                 clock = process_time()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", AssumptionWarning)
-                    model = RegressionMixture(len(truth.weights), random_state=at).fit(Z, z)
+                    model = RegressionMixture(k, random_state=at).fit(Z, z)
                 seconds.append(process_time() - clock)
                 # in standard coordinates, as EM from the truth
                 reached = (model.lower_bound_ + np.log(plain.standard.scale)) * mass
                 good["both"].append(reached > goal - ENOUGH)
                 if at < arguments.ablations:
                     other = Plain((Z, z, truth))
-                    good["moments"].append(other.moments_only(at).level * mass > goal - ENOUGH)
-                    good["moves"].append(other.moves_only(at).level * mass > goal - ENOUGH)
+                    good["moments"].append(other.moments_only(k, at).level * mass > goal - ENOUGH)
+                    good["moves"].append(other.moves_only(k, at).level * mass > goal - ENOUGH)
             both, moments, moves = (f"{sum(each)} of {len(each)}" for each in good.values())
             taken = f"{np.median(seconds):.1f} (at most {max(seconds):.1f})"
             print(f"| {name}, {seed} | {both} | {taken} | {moments} | {moves} |", flush=True)

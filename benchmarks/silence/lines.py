@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from implicitmoments import RegressionMixture
-from implicitmoments.datasets import Truth
 from implicitmoments.regression import Model, least_ratio
-from regressions import Plain
+from regression_parts import Parts
 from silence.rates import print_table
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -148,12 +147,11 @@ def compare(data: Data, reference: float, seed: int) -> Outcome:
     model = RegressionMixture(data.k, drop_outliers=False, random_state=seed)
     model.set_params(noise_type="shared" if data.shared else "separate").fit(data.X, data.y)
     seconds = process_time() - clock
-    truth = Truth(data.weights, data.coef[:, 1:], np.zeros(n, dtype=int))
-    parts = Plain((data.X, data.y, truth), Model(data.shared))
+    parts = Parts(data.X, data.y, Model(data.shared))
     shift = np.log(parts.standard.scale)
     above = {"both": model.lower_bound_ * n - reference}
-    above["moments"] = (parts.moments_only(seed).level - shift) * n - reference
-    above["moves"] = (parts.moves_only(seed).level - shift) * n - reference
+    above["moments"] = (parts.moments_only(data.k, seed).level - shift) * n - reference
+    above["moves"] = (parts.moves_only(data.k, seed).level - shift) * n - reference
     return Outcome(data.name, above, model.notes_.codes, seconds)
 
 
