@@ -10,7 +10,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT, TOOLS = SETTINGS["project"], SETTINGS["tool"]
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
 
 
@@ -32,10 +33,16 @@ def test_the_version_is_the_same_everywhere():
 
 def test_links_of_the_long_description_are_absolute():
     """PyPI shows it, where links to files of the repository lead nowhere."""
-    text = re.sub(r"```.*?```", "", (ROOT / PROJECT["readme"]).read_text("utf-8"), flags=re.S)
-    targets = re.findall(r"\]\(([^)\s]+)\)", text)
-    assert targets
+    hook = TOOLS["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    (fragment,) = hook["fragments"]
+    text = (ROOT / fragment["path"]).read_text("utf-8")
+    assert "](docs/" in text
+    for each in hook["substitutions"]:
+        text = re.sub(each["pattern"], each["replacement"], text)
+    targets = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.S))
     assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    source = PROJECT["urls"]["Source"]
+    assert f"]({source}/blob/main/docs/tutorial.md)" in text
 
 
 def test_the_versions_of_python_are_the_same_everywhere():
