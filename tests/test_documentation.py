@@ -123,7 +123,7 @@ def run_page(text, name="page", commands=False):
         elif commands:
             for command in re.findall(r"^\$ implicitmoments (.*)$", code, re.M):
                 done = CliRunner().invoke(app, shlex.split(command))
-                assert done.exit_code == 0, f"{command}: {done.stderr}"
+                assert done.exit_code == 0, f"{command}: {done.output}"
         yield line + 1, out.getvalue(), says
 
 

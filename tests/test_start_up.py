@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+from packaging.version import Version
 from sklearn.base import clone
 
 import implicitmoments as im
@@ -54,7 +56,8 @@ def test_an_unpickled_estimator_imports_neither_pictures_nor_other_models():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fit", "--help"], ["fti"]])
 def test_help_imports_nothing_large(arguments):
-    assert imported(f"run(*{arguments!r})")[-1] == {"typer"}
+    older = Version(typer.__version__) < Version("0.22")  # imports rich for some pages of help
+    assert imported(f"run(*{arguments!r})")[-1] - ({"rich"} if older else set()) == {"typer"}
 
 
 def test_commands_import_what_they_use(tmp_path):

@@ -151,10 +151,9 @@ def _open_table(path: Path, wanted: Mapping[str, Any], dtype: Any, stack: ExitSt
 
     def read(chosen: ColumnNames) -> tuple[TableRows, None, bool]:
         kinds = dict(zip(table.names, table.types, strict=True))
-        types = {kinds[name].to_pandas_dtype() for name in chosen["x"]}
-        # float32 if every feature is, and float64 otherwise
-        single = np.dtype(types.pop() if len(types) == 1 else np.float64)
-        return TableRows(table, chosen, float_type(single, dtype)), None, False
+        single = all(str(kinds[name]) == "float" for name in chosen["x"])  # Arrow's float32
+        kind = np.dtype(np.float32 if single else np.float64)
+        return TableRows(table, chosen, float_type(kind, dtype)), None, False
 
     return FilePart(columns, choose_columns(columns, wanted), read, [path])
 
