@@ -14,7 +14,9 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from implicitmoments.column_names import unnamed_columns
 from implicitmoments.rows import ArraySource, BlockSource, RowDraws, Rows, open_file
+from implicitmoments.rows.files import file_parts
 from implicitmoments.testing import refuses
 
 N, D = 500, 3
@@ -323,3 +325,16 @@ def test_a_header_of_years_is_no_row(tmp_path, text, names, n_rows):
     path.write_text(text)
     source = open_file(path)
     assert (source.feature_names, source.n_rows) == (names, n_rows)
+
+
+def test_columns_of_wide_arrays_are_not_searched_one_by_one(tmp_path, monkeypatch):
+    """A million columns, each looked for in the list of all of them, took minutes."""
+
+    class Names(list):
+        def index(self, *_):
+            pytest.fail("a search of all names for one")
+
+    monkeypatch.setattr(file_parts, "unnamed_columns", lambda n: Names(unnamed_columns(n)))
+    np.save(tmp_path / "x.npy", X)
+    with open_file(tmp_path / "x.npy", columns=[2, 0]) as source:
+        assert_same(read(source, range(9)), {"x": X[:9, [2, 0]]})

@@ -183,7 +183,8 @@ def _open_array(
             raise refusal("wrong_length", what=what, file=str(path), **lengths)
 
     def read(chosen: ColumnNames) -> tuple[SlicedRows, None, bool]:
-        place = {role: [names.index(one) for one in called] for role, called in chosen.items()}
+        at = {name: i for i, name in enumerate(names)}
+        place = {role: [at[one] for one in called] for role, called in chosen.items()}
         others = {role: place[role][0] for role in place if role != "x"}
         return SlicedRows(points, place["x"], {**others, **arrays}, dtype), None, False
 
