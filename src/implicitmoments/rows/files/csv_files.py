@@ -256,8 +256,8 @@ class CsvFile:
         sep = better_separator(front.decode("utf-8-sig", "replace"), self._delimiter)
         if sep is not None:
             return {name: {"sep": sep} for name in names}
-        at = {name: i for i, name in enumerate(self.names)}
-        places = {name: at[name] for name in names}
+        everywhere = {name: place for place, name in enumerate(self.names)}
+        places = {name: everywhere[name] for name in names}
         cells: dict[str, set[str]] = {name: set() for name in names}
         with suppress(csv.Error, IndexError):
             for at, line in self._lines(front, 1):
