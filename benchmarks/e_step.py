@@ -32,7 +32,7 @@ from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.rows import Rows
 from scale import SPREAD
-from speed import LARGE, MIXTURES, Size
+from speed_sizes import LARGE, MIXTURES, Size
 
 MOST_ROWS = 40_000
 APART = [(50, 10, 10), (100, 30, 5), (200, 64, 5), (1_000, 64, 5), (200, 64, 2), (25, 10, 8)]

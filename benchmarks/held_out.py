@@ -37,6 +37,7 @@ from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
 from seeding import seed_with_lookahead
+from spreads import spread
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 SETS = ("fashion", "glove")
@@ -150,12 +151,12 @@ def fit(options: argparse.Namespace) -> None:
 def cells_of(done: Fits, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:
     """Yield the cells of a row: held-out likelihoods, how many are above, and times."""
     for method in options.methods:
-        yield spread([done[case, method, 0].held_out for case in cases])
+        yield spread([done[case, method, 0].held_out for case in cases], 3)
     if not options.starts:
         return
     best = {n: [best_of(done, case, n) for case in cases] for n in (1, 10, 20)}
     for n, fits in best.items():
-        yield spread([each.held_out for each in fits]) if n <= options.starts else ""
+        yield spread([each.held_out for each in fits], 3) if n <= options.starts else ""
     ours = [done[case, "ours", 0] for case in cases]
     rivals = best[10]  # or as many as there are
     above = sum(a.held_out > b.held_out for a, b in zip(ours, rivals, strict=True))
@@ -163,17 +164,12 @@ def cells_of(done: Fits, cases: list[Case], options: argparse.Namespace) -> Iter
     yield f"{above} of {len(cases)} (training: {trained})"
     starts = [[done[case, "start", i].seconds for i in range(options.starts)] for case in cases]
     ratios = [a.seconds / np.median(b) for a, b in zip(ours, starts, strict=True)]
-    yield f"{np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    yield spread(ratios, 2)
 
 
 def best_of(done: Fits, case: Case, n: int) -> Fit:
     """Return the best of the first starts by training likelihood, as ``n_init`` chooses."""
     return max(done[case, "start", i] for i in range(n) if (case, "start", i) in done)
-
-
-def spread(values: list[float]) -> str:
-    """Return median, least and most."""
-    return f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def main() -> None:

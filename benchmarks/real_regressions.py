@@ -30,6 +30,7 @@ import implicitmoments as im
 from real_data import AS_GOOD, VERDICTS, replace_tables, verdict
 from real_fits import export_from_r
 from real_lines import CONTINUED, OURS, SETS, LineFit, Sample, available, compare, load
+from spreads import spread
 
 # by set, number of lines and noise; of each tool one fit per seed
 Results: TypeAlias = dict[tuple[str, int, str], dict[str, list[LineFit]]]
@@ -106,23 +107,16 @@ def one_set(name: str, sample: Sample, results: Results) -> Iterator[str]:
     yield ""
     yield f"{rows}, {d} feature{'s' if d > 1 else ''}."
     yield ""
-    figures = [figure for figure in FIGURES if figure != "Rand" or sample.labels]
+    figures = {name: each for name, each in FIGURES.items() if name != "Rand" or sample.labels}
     yield f"| k, noise | tool | {' | '.join(figures)} |"
     yield "|---" * (2 + len(figures)) + "|"
     for (of, k, noise), fits in results.items():
         for tool, found in fits.items() if of == name else ():
-            cells = [spread(found, *FIGURES[figure]) for figure in figures]
+            cells = [spread([of_fit(fit) for fit in found], n) for of_fit, n in figures.values()]
             collapsed = sum(fit.collapsed for fit in found)
             cells[0] += f" †{collapsed}" if collapsed else ""
             yield f"| {k}, {noise} | {tool} | {' | '.join(cells)} |"
     yield ""
-
-
-def spread(fits: list[LineFit], figure: Callable[[LineFit], float], digits: int) -> str:
-    """Return the median, and the least and the largest."""
-    values = np.percentile([figure(fit) for fit in fits], [50, 0, 100])
-    middle, low, high = (f"{value:.{digits}f}" for value in values)
-    return f"{middle} ({low} to {high})"
 
 
 def tables(results: Results, samples: dict[str, Sample], versions: str) -> Iterator[str]:

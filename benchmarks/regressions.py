@@ -1,7 +1,6 @@
 """Mixtures of regressions compared with EM from random starts, flexmix and mixtools.
 
-Run: python benchmarks/regressions.py parameters [--seeds 10] [--jobs 1] [--settings k4 k8 ...]
-     python benchmarks/regressions.py push [--seeds 5] [--jobs 1] [--settings ...]
+Run: python benchmarks/regressions.py parameters | push [--seeds 10] [--jobs 1] [--settings k4 ...]
      python benchmarks/regressions.py perturbed [--seeds 5] [--settings 10:1-20k pairs-30k]
      python benchmarks/regressions.py awkward
 
@@ -11,8 +10,7 @@ of random direction with the variance of y, and stopped when the mean log-likeli
 than 1e-6; of ten starts the best likelihood counts. Seconds are of the processor, and the last
 column is the median and the range over seeds of their ratio to one random start in the same
 process. flexmix and mixtools run if R has them, on the same rows, at most ``--limit`` seconds
-each. stepmix and bayesml do not fit this model. ``--jobs`` fits so
-many data sets at a time, each in a process of one thread.
+each. ``--jobs`` fits so many data sets at a time, each in a process of one thread.
 
 ``perturbed`` changes every entry by about 1e-9 of itself, and ``random_state``, and counts fits
 whose log-likelihood is at most 2 nats below that of EM from the truth: of the whole fit, of EM
@@ -391,8 +389,7 @@ def main() -> None:
         settings = PARAMETERS | PUSH
         arguments.settings = arguments.settings or ["10:1-20k", "pairs-30k"]
     chosen = arguments.settings or list(settings)
-    unknown = [name for name in chosen if name not in settings]
-    if unknown:
+    if unknown := [name for name in chosen if name not in settings]:
         parser.error(f"no setting {', '.join(unknown)}; there are {', '.join(settings)}")
     with threadpool_limits(1, user_api="blas"):
         run = perturbed if arguments.table == "perturbed" else compare

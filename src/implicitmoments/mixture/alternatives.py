@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import softmax_rows, to_numpy
+from implicitmoments.arrays import Array, softmax_rows, to_numpy
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.mixture.initialisation import merged_state, sum_groups
@@ -163,35 +163,54 @@ def other_shape(
     fewer : bool
         Whether the other type may have fewer components, as where their number was chosen.
     """
-    others, part = list(_richer_families(view.family, given, state)), given
-    if not fewer and given.n >= PARTS * LOCAL.rows:
-        part = given.sample(given.n // PARTS, 0)
-        others = _worth_comparing(view, others, given, part, state)
+    others = list(_richer_families(view.family, given, state))
     if not others:
         return
-    found = _compare_shapes(view, others, part, state, fewer=fewer)
-    if len(found) < len(others) and part is not given:
-        found, part = _compare_shapes(view, others, given, state, fewer=fewer), given
-    # what is lower on a part is lower on all, since gains grow with the rows
-    found = {name: (gain * given.total / part.total, own) for name, (gain, own) in found.items()}
+    in_part = not fewer and given.n >= PARTS * LOCAL.rows
+    rows = _assign(view, given.sample(given.n // PARTS, 0) if in_part else given, state)
+    if in_part:
+        others = _worth_comparing(view.family, others, rows, state, given.total)
+    found = _compare_shapes(view.family, others, rows, state, fewer=fewer)
+    if in_part and len(found) < len(others):
+        rows = _assign(view, given, state)
+        found = _compare_shapes(view.family, others, rows, state, fewer=fewer)
     if found:
         name = max(found, key=lambda name: found[name][0])
         if CovarianceType(name).shape == "full" and "full" in found:
             name = "full"  # which contains the tied ones
         gain, better = found[name]
+        # what is lower on a part is lower on all, since gains grow with the rows
+        gain *= given.total / rows.sample.total
         values = {"gain": gain, "kind": name, "k": better.k, "own": view.family.kind.name}
         above = better.variances.min(axis=0) > view.family.least
         varying = np.flatnonzero(above if above.any() else ~above)
         yield gain, _shape_note(view, better, varying, values)
 
 
+class Assigned(NamedTuple):
+    """Rows in the coordinates of a view, held in double precision, and responsibilities (n, k)."""
+
+    sample: Rows
+    shares: Array
+
+
+def _assign(view: View, given: Rows, state: Gaussians) -> Assigned:
+    sample = view.rows(given).hold()
+    return Assigned(sample, softmax_rows(view.family.log_joint(sample, state))[0])
+
+
 def _compare_shapes(
-    view: View, others: list[GaussianFamily], given: Rows, state: Gaussians, *, fewer: bool
+    family: GaussianFamily,
+    others: list[GaussianFamily],
+    rows: Assigned,
+    state: Gaussians,
+    *,
+    fewer: bool,
 ) -> dict[str, tuple[float, Gaussians]]:
     """Return the types whose BIC is lower on some rows: by how much, and the mixtures."""
-    family, found, k = view.family, dict[str, tuple[float, Gaussians]](), state.k
-    sample = view.rows(given).hold()  # in double precision
-    shares = softmax_rows(family.log_joint(sample, state))[0]
+    found, k, (sample, shares) = dict[str, tuple[float, Gaussians]](), state.k, rows
+    if not others:
+        return found
     # the fit, and where rows are a part of those fitted, with the means and weights of the part
     states, assigned = (state, family.from_shares(sample, shares)), [shares]
     own = min(_score(family, sample, each) for each in states)
@@ -231,23 +250,31 @@ def _richer_families(
 
 
 def _worth_comparing(
-    view: View, others: list[GaussianFamily], given: Rows, some: Rows, state: Gaussians
+    family: GaussianFamily,
+    others: list[GaussianFamily],
+    rows: Assigned,
+    state: Gaussians,
+    total: float,
 ) -> list[GaussianFamily]:
     """Return those types of which a part of a sample leaves open that BIC is lower on all of it.
 
     The M-step of q further parameters gains about q/2 nats of any rows by chance, with a deviation
     of √(q/2), and what is more grows with the rows. All of it is taken to grow.
+
+    Parameters
+    ----------
+    total : float
+        Rows of the whole sample.
     """
-    family, part = view.family, view.rows(some).hold()
-    shares, worth = softmax_rows(family.log_joint(part, state))[0], list[GaussianFamily]()
+    (part, shares), worth = rows, list[GaussianFamily]()
     # means and weights of the part, which the other types have as well
     own = family.e_step(part, family.from_shares(part, shares)).level
     for other in others:
         start = other.from_shares(part, shares)
         gain = (other.e_step(part, start).level - own) * part.total
         more = other.n_parameters(start) - family.n_parameters(state)
-        gain = (gain + BY_CHANCE * math.sqrt(0.5 * more)) * given.total / part.total
-        if gain > 0.5 * more * math.log(given.total):
+        gain = (gain + BY_CHANCE * math.sqrt(0.5 * more)) * total / part.total
+        if gain > 0.5 * more * math.log(total):
             worth.append(other)
     return worth
 

@@ -1,0 +1,13 @@
+"""How the figures of several seeds are written in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Return the median, and the least and the largest."""
+    middle, low, high = (f"{each:.{digits}f}" for each in np.percentile(values, [50, 0, 100]))
+    return f"{middle} ({low} to {high})"
