@@ -5,12 +5,13 @@ order of its own, which is printed and can be repeated.
 """
 
 import argparse
-import os
 import secrets
 import shlex
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
+
+from joblib import cpu_count
 
 NOHUP = ["nohup"]
 # a shell that reads a script has no job control: what it starts in the background ignores SIGINT
@@ -27,9 +28,9 @@ BUSY = "while True: sum(range(100_000))"
 
 @contextmanager
 def load():
-    """Keep every processor busy twice over."""
+    """Keep every processor that the tests may use busy twice over."""
     with ExitStack() as stack:
-        for _ in range(2 * (os.cpu_count() or 1)):
+        for _ in range(2 * cpu_count()):
             busy = stack.enter_context(subprocess.Popen([sys.executable, "-c", BUSY]))
             stack.callback(busy.kill)
         yield

@@ -62,6 +62,7 @@ QUIET: frozenset[str] = frozenset(
         "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large", "components_merged"),
+        "digits_lost",  # rounding, in the last digits that the rows have
         "moments_unresolved",  # the likelihood judges
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),

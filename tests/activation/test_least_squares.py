@@ -11,6 +11,7 @@ from implicitmoments.activation.least_squares import (
     mean_curvature,
     measure_slope,
 )
+from implicitmoments.activation.moves import _candidate_gains
 from implicitmoments.activation.network import unit_rows
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import relu, softplus
@@ -50,3 +51,15 @@ def test_steps_take_the_slope_of_all_rows_and_mostly_the_curvature_of_a_sample()
     np.testing.assert_allclose(network.rows, found.network.rows, atol=1e-4)
     exact, single = (mean_curvature(blocks, network, single=each) for each in (False, True))
     np.testing.assert_allclose(single, exact, atol=1e-5 * np.abs(exact).max())
+
+
+def test_gains_of_candidates_have_the_square_of_the_units_of_labels():
+    """In powers of two nothing is rounded, so that they agree bit for bit."""
+    rng = np.random.default_rng(0)
+    X, y, _ = make_activation_sum(300, 3, 4, random_state=0)
+    lines, further = (unit_rows(rng.standard_normal((n, 4))) for n in (2, 20))
+    expected = _candidate_gains(Rows.of(X, y=y), Network(np.ones(2), lines, relu()), further)
+    for unit in (2.0**-26, 2.0**-10, 2.0**26):
+        network = Network(np.full(2, unit), lines, relu())
+        found = _candidate_gains(Rows.of(X, y=unit * y), network, further)
+        np.testing.assert_array_equal(found, unit**2 * expected)

@@ -246,6 +246,24 @@ def test_a_variance_at_its_floor_is_noted(rng, value, unit):
     assert round_ones.score(X) == pytest.approx(round_ones.lower_bound_, abs=1e-8)
 
 
+def test_digits_that_an_offset_takes_are_noted(rng):
+    """Above half of the digits of the rows, in double and in single precision."""
+    X = groups(rng, 400)
+    for far, digits in ((1e4, None), (1e7, None), (1e9, 6), (1e10, 5)):
+        model = im.SphericalMixture(3, random_state=0).fit(X + np.array([0.0, far, 0.0]))
+        found = [note for note in model.notes_ if note.code == "digits_lost"]
+        assert [note.values["digits"] for note in found] == ([] if digits is None else [digits])
+    single = im.SphericalMixture(3, random_state=0).fit(
+        (X + np.array([0.0, 1e4, 0.0])).astype(np.float32)
+    )
+    assert "digits_lost" in single.notes_.codes
+    y = X[:, 0] + rng.normal(scale=0.1, size=400)
+    near, far = (im.RegressionMixture(1).fit(X, y + center) for center in (1e3, 1e9))
+    assert "digits_lost" not in near.notes_.codes
+    (note,) = (note for note in far.notes_ if note.code == "digits_lost")
+    assert note.values["column"] == "y"
+
+
 def test_values_that_repeat_in_some_rows_buy_few_components():
     """A column that is 0 in some rows has one component more; equal values of three, none."""
     rng = np.random.default_rng(0)

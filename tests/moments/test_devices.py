@@ -93,3 +93,13 @@ def test_arrays_move_between_devices():
     here = array_api_strict.asarray(np.ones(2))
     moved = move_like(here, strict_array(np.zeros(1)))
     assert moved.device == ELSEWHERE
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_that_cannot_be_written_to_are_copied_for_torch():
+    torch = pytest.importorskip("torch")
+    fixed = np.arange(3.0)
+    fixed.flags.writeable = False
+    moved = move_like(fixed, torch.zeros(1, dtype=torch.float64))
+    moved += 1
+    np.testing.assert_array_equal(fixed, [0.0, 1.0, 2.0])

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from implicitmoments.rows import RowDraws, open_file
+from implicitmoments.rows.files.columns import counts_rows
 from implicitmoments.testing import refuses
 
 FRAME = pd.DataFrame({"a": np.arange(40) + 0.25, "b": np.arange(40) ** 2 - 7.5})
@@ -171,3 +172,10 @@ def test_columns_without_names_are_called_as_in_scikit_learn(tmp_path):
             np.testing.assert_array_equal(block["x"][:, 0], FRAME["b"])
             np.testing.assert_array_equal(block["y"], FRAME["a"])
             assert source.columns == {"target": "x0", "features": "x1"}
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_numbers_do_not_count_rows():
+    assert counts_rows(np.arange(3.0, 30.0))
+    for numbers in (np.full(27, np.inf), np.r_[np.inf, np.arange(26.0)], np.full(27, -np.inf)):
+        assert not counts_rows(numbers)

@@ -14,7 +14,6 @@ from implicitmoments.rows import (
     MemoryBudget,
     Rows,
     mean_and_covariance,
-    shares_of,
 )
 from implicitmoments.rows.fold import gather_blocks, lift_points
 from implicitmoments.testing import refuses
@@ -130,33 +129,6 @@ def test_numbered_folds_keep_the_place_of_every_row(X):
     found = rows.fold_numbered(measure)
     np.testing.assert_allclose(found["x"], rows.fold(total)["x"])
     assert found["n"] == rows.total
-
-
-def test_shares_part_the_rows_by_content(X):
-    parts = [Rows.of(X).split(i, 4) for i in range(4)]
-    assert sum(part.kept for part in parts) == 1_000
-    assert min(part.kept for part in parts) > 180
-    rest = Rows.of(X).split(0, 4, out=True)
-    assert rest.kept == 1_000 - parts[0].kept
-    turned = np.random.default_rng(0).permutation(1_000)
-    again = Rows.of(X[turned]).split(0, 4)
-    assert {tuple(x) for x in again.points} == {tuple(x) for x in parts[0].points}
-
-
-def test_shares_outlive_maps_and_memory(X):
-    mapped = Rows.of(X).mapped(X.mean(axis=0), np.linalg.qr(X[:3])[0])
-    held = mapped.hold()
-    np.testing.assert_allclose(held.split(1, 2).points, mapped.split(1, 2).points)
-    again = held.mapped(None, 2.0).sample(600, 0)
-    inside = {tuple(x) for x in held.mapped(None, 2.0).split(1, 2).points}
-    assert all(tuple(x) in inside for x in again.split(1, 2).points)
-
-    def by_share(block):
-        return {"n": np.bincount(shares_of(block, 2), minlength=2)}
-
-    np.testing.assert_array_equal(
-        mapped.fold(by_share, keyed=True)["n"], [mapped.split(i, 2).kept for i in range(2)]
-    )
 
 
 def test_samples_are_random_and_have_the_size(X):

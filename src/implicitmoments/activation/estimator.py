@@ -58,15 +58,8 @@ MOST_COMPONENTS = 30  # counted by n_components="auto"
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 # Fitted attributes of refinement.
 OF_NETWORK = (
-    "network_",
-    "directions_",
-    "weights_",
-    "direction_errors_",
-    "weight_errors_",
-    "biases_",
-    "bias_errors_",
-    "n_iter_",
-    "converged_",
+    *("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"),
+    *("biases_", "bias_errors_", "n_iter_", "converged_"),
 )
 
 
@@ -211,8 +204,10 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         activation, degrees = self._options()
         rows = self._hold(given)
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
-        # 0. Inputs of mean 0 and covariance I.
-        whitening, notes, standard = self._standardise(rows)
+        # 0. Inputs of mean 0 and covariance I, and folds that do not depend on their units.
+        spread = Whitening.of(rows, reduce=True)
+        rows = rows.keyed_on(spread.grid)
+        whitening, notes, standard = self._standardise(rows, spread)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
             notes.append(Note("outliers_kept", {"n": n_extreme}))
@@ -316,12 +311,14 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             return rows
         return replace(rows.hold(), progress=rows.progress)
 
-    def _standardise(self, rows: Rows) -> tuple[Whitening | None, Notes, bool]:
-        """Estimate mean and covariance, and note inputs that are not Gaussian.
+    def _standardise(
+        self, rows: Rows, whitening: Whitening
+    ) -> tuple[Whitening | None, Notes, bool]:
+        """Return whitening if it is needed, and note inputs that are not Gaussian.
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
-        whitening, names = Whitening.of(rows, reduce=True), column_names(self)
+        names = column_names(self)
         notes = Notes(whitening.column_notes(names))
         standard = looks_standard(whitening, rows.total)
         deviations = find_deviations(rows, whitening, names)

@@ -96,7 +96,7 @@ def _descend(
 ) -> tuple[FittedNetwork, Floats, float] | None:
     """Return a network of less error, its slope, and the damping after it; None if none helps."""
     for _ in range(n_tries):
-        step = _step(gram, slope, damping, here.network.k)
+        step = _step(gram, slope, damping, here.network)
         if step is not None:
             tried, there = measure_slope(rows, here.network.moved(step))
             if tried.loss < here.loss:
@@ -165,13 +165,22 @@ def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Flo
     return gram
 
 
-def _step(gram: Floats, slope: Floats, damping: float, k: int) -> Floats | None:
+def largest_of_kind(scale: Floats, network: Network) -> Floats:
+    """Return the largest entry of its kind for each unknown: directions have the units of labels.
+
+    Weights, and the affine part where there is one, have none.
+    """
+    k, q = network.rows.shape
+    turned = np.zeros(len(scale), dtype=bool)
+    turned[k : k + k * q] = True
+    return np.asarray(np.where(turned, scale[turned].max(), scale[~turned].max()))
+
+
+def _step(gram: Floats, slope: Floats, damping: float, network: Network) -> Floats | None:
     """Return the damped step; None if it is too long, or the matrix not positive to rounding."""
     scale = np.diag(gram)
-    # weights and directions have different units
-    floor = np.repeat([scale[:k].max(), scale[k:].max()], (k, len(scale) - k))
     damped = gram.copy()
-    np.fill_diagonal(damped, scale + damping * (scale + 1e-12 * floor))
+    np.fill_diagonal(damped, scale + damping * (scale + 1e-12 * largest_of_kind(scale, network)))
     try:
         factor = cho_factor(damped, overwrite_a=True)
         step = np.asarray(cho_solve(factor, slope), dtype=np.float64)

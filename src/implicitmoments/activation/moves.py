@@ -21,6 +21,7 @@ from implicitmoments.activation.least_squares import (
     ROWS_PER_UNKNOWN,
     fit_network,
     fit_weights,
+    largest_of_kind,
     measure_loss,
     weight_equations,
     weighted_jacobian,
@@ -229,7 +230,8 @@ def _candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats
     measure, width = partial(_sum_candidates, network, others), 2 * network.n_unknowns + others.k
     sums = rows.fold(measure, width=width, what="candidates")
     gram, cross, right = (to_numpy(sums[name]) for name in ("gram", "cross", "right"))
-    scale = np.sqrt(np.maximum(np.diag(gram), SAME * np.diag(gram).max() + np.finfo(float).tiny))
+    least = SAME * largest_of_kind(np.diag(gram), network) + np.finfo(float).tiny
+    scale = np.sqrt(np.maximum(np.diag(gram), least))
     scaled = gram / np.outer(scale, scale) + SAME * np.eye(len(gram))
     solved = np.linalg.solve(scaled, cross / scale[:, None])
     along = to_numpy(sums["along"]) - solved.T @ (right / scale)

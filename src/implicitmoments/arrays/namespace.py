@@ -195,7 +195,8 @@ def move_like(array: Array, other: Array) -> Array:
         return array if array.dtype == other.dtype else array.astype(other.dtype)
     xp, device = namespace_of(other), array_api_compat.device(other)
     if type(array) is not type(other):
-        array = xp.asarray(to_numpy(array), device=device)
+        found = to_numpy(array)  # PyTorch warns of an array that cannot be written to
+        array = xp.asarray(found if found.flags.writeable else found.copy(), device=device)
     elif array_api_compat.device(array) != device:
         array = array_api_compat.to_device(array, device)
     return array if array.dtype == other.dtype else xp.astype(array, other.dtype)

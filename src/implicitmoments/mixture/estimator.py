@@ -10,6 +10,7 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     check_squares,
+    machine_epsilon,
     move_like,
     namespace_of,
     to_numpy,
@@ -37,6 +38,7 @@ from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of
 from implicitmoments.rows.constants import are_constant, find_constants, restore_columns
+from implicitmoments.rows.digits import digits_notes
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.outliers import Outliers, leave_out_outliers
@@ -243,8 +245,16 @@ class MixtureEstimator(MixtureSummary):
         which = np.flatnonzero(np.isin(order, found.at_floor)).tolist()
         if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
             self.notes_.append(Note("variance_at_floor", {"which": which}))
+        self.notes_ += self._rounding_notes(found, machine_epsilon(rows.first["x"]))
         self._store_errors(rows, found.view)
         return found.view
+
+    def _rounding_notes(self, found: GaussianFit, epsilon: float) -> list[Note]:
+        """Return a note on digits of the means of components whose variance is not at a bound."""
+        state = found.fitted.state
+        free = np.isin(np.arange(state.k), found.at_floor, invert=True)
+        sizes, deviations = np.abs(state.means[free]), np.sqrt(state.variances[free])
+        return digits_notes(sizes, deviations, epsilon, self._names())
 
     def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
         """Return a note on a mixture with the numbers and names that the estimator has."""

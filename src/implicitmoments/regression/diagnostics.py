@@ -14,6 +14,7 @@ from implicitmoments.regression.fit import FittedLines
 from implicitmoments.regression.lines import Lines, Standard
 from implicitmoments.regression.unexplained import Unexplained
 from implicitmoments.rows import Rows
+from implicitmoments.rows.digits import digits_notes
 from implicitmoments.rows.normality import find_deviations
 from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.search import ENOUGH, merge_note
@@ -40,6 +41,22 @@ def data_notes(
             notes.append(Note("inputs_not_gaussian", deviations))
             notes += sentinel_notes(rows, names)
     return notes
+
+
+def rounding_notes(
+    standard: Standard, lines: Lines, epsilon: float, names: Sequence[str]
+) -> list[Note]:
+    """Return a note where the terms of a line are so large that residuals lose half their digits.
+
+    The terms are the labels, and each coefficient times the mean of its column.
+    """
+    coef, _, noise = standard.original(lines)
+    if noise.min() < EXACT * standard.scale:
+        return []
+    labels = np.full((lines.k, 1), abs(standard.center))
+    sizes = np.hstack([labels, np.abs(coef * standard.inputs.mean)])
+    deviations = np.repeat(noise[:, None], sizes.shape[1], axis=1)
+    return digits_notes(sizes, deviations, epsilon, ["y", *names])
 
 
 def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:

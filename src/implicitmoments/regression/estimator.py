@@ -14,6 +14,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     index_like,
+    machine_epsilon,
     move_like,
     namespace_of,
     to_numpy,
@@ -21,7 +22,13 @@ from implicitmoments.arrays import (
 from implicitmoments.description import column_names
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
-from implicitmoments.regression.diagnostics import bound_notes, data_notes, fit_notes, fit_stats
+from implicitmoments.regression.diagnostics import (
+    bound_notes,
+    data_notes,
+    fit_notes,
+    fit_stats,
+    rounding_notes,
+)
 from implicitmoments.regression.fit import FittedLines, fit_lines
 from implicitmoments.regression.lines import (
     Lines,
@@ -196,6 +203,8 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             **fit_stats(fitted, standard),
         }
         notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
+        epsilon = machine_epsilon(given.first["x"])
+        notes += rounding_notes(standard, fitted.lines, epsilon, column_names(self))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         self.notes_ = Notes(notes)

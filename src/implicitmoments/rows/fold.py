@@ -41,6 +41,7 @@ After: TypeAlias = Callable[[Sums, int], None]
 Progress: TypeAlias = Callable[[str, int, int], None]
 
 LARGEST = "largest "  # begins the name of a number that is no sum: the largest of all blocks
+STEPS = 2.0**14  # of a grid of keys to a deviation
 THREADED_BLOCKS = 4  # minimum blocks per thread for threading to pay off
 
 
@@ -241,10 +242,41 @@ def count_rows(block: Block) -> Sums:
     return {"kept": int(counts.shape[0]), "total": float(total)}
 
 
-def shares_of(block: Block, n_shares: int) -> Array:
+@dataclass(frozen=True, eq=False)
+class KeyGrid:
+    """A grid with steps of a part of each column's deviation, on which rows have their keys.
+
+    So shares of rows do not depend on the units of the columns, nor on their origin: an offset of
+    1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the grid in one
+    of thousands of rows. The operations are of single numbers: a key does not depend on the block.
+    """
+
+    center: Floats  # (d,), in columns of the source
+    steps: Floats  # (d,), to a unit of the column; 0 for one that does not vary
+
+    @classmethod
+    def of(cls, center: Floats, deviations: Floats) -> KeyGrid:
+        """Return the grid of columns with these means and deviations."""
+        steps = np.zeros_like(deviations)
+        return cls(center, np.divide(STEPS, deviations, where=deviations > 0, out=steps))
+
+    def keys(self, x: Array) -> Array:
+        """Return the keys of rows, (n,) int64."""
+        x = as_double(x)
+        places = (x - move_like(self.center, x)) * move_like(self.steps, x)
+        return row_keys(namespace_of(x).round(places))
+
+
+def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:
+    """Return the keys of rows of an unmapped block: those that it brings, or of its content."""
+    if "key" in block:
+        return block["key"]
+    return row_keys(block["x"]) if grid is None else grid.keys(block["x"])
+
+
+def shares_of(block: Block, n_shares: int, grid: KeyGrid | None = None) -> Array:
     """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
-    keys = block["key"] if "key" in block else row_keys(block["x"])
-    return key_shares(keys, n_shares)
+    return key_shares(keys_of(block, grid), n_shares)
 
 
 def order_by_keys(x: Array) -> tuple[Integers, bool]:
@@ -302,7 +334,9 @@ def _empty_like(column: Array, n: int) -> Array:
     return xp.empty(shape, dtype=column.dtype, device=array_api_compat.device(column))
 
 
-def leave_out_rows(block: Block, kept: Array | None, center: Floats | None) -> Block:
+def leave_out_rows(
+    block: Block, kept: Array | None, center: Floats | None, grid: KeyGrid | None = None
+) -> Block:
     """Give rows that are not kept a weight of 0, and move them where nothing overflows."""
     if kept is None:
         return block
@@ -316,6 +350,5 @@ def leave_out_rows(block: Block, kept: Array | None, center: Floats | None) -> B
     }
     if "y" in block:
         found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
-    if "key" not in block:  # of the original content: the points were replaced above
-        found["key"] = row_keys(x)
+    found["key"] = keys_of(block, grid)  # of the original content: points were replaced above
     return found

@@ -16,7 +16,6 @@ from implicitmoments.arrays import (
     lift_rows,
     move_like,
     namespace_of,
-    row_keys,
 )
 from implicitmoments.rows.affine_maps import LabelMap, Linear, multiply_maps
 from implicitmoments.rows.constants import restore_columns
@@ -24,10 +23,12 @@ from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.fold import (
     DEFAULT_BUDGET,
     Block,
+    KeyGrid,
     MemoryBudget,
     Progress,
     blocks,
     gather_blocks,
+    keys_of,
     leave_out_rows,
     lift_points,
     take_rows,
@@ -54,6 +55,7 @@ class MappedRows:
     budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
     progress: Progress | None = field(default=None, repr=False)
     known: Census | None = field(default=None, repr=False)
+    grid: KeyGrid | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop caches and the progress callback when pickling: a measure may contain a view."""
@@ -243,7 +245,22 @@ class MappedRows:
         Rows
             A view of the same source.
         """
-        return self.kept_by(Share(share, n_shares, out))
+        return self.kept_by(Share(share, n_shares, out, self.grid))
+
+    def keyed_on(self, grid: KeyGrid) -> Self:
+        """Return the rows with keys on a grid, so that shares do not depend on units.
+
+        Parameters
+        ----------
+        grid : KeyGrid
+            In columns of the source.
+
+        Returns
+        -------
+        Rows
+            A view of the same source.
+        """
+        return replace(self, grid=grid)
 
     def map_block(self, block: Block, *, keyed: bool = False) -> Block:
         """Map the points and labels of a block.
@@ -261,7 +278,7 @@ class MappedRows:
         mapping of str to array
             As many rows.
         """
-        x = raw = block["x"]
+        x = block["x"]
         xp, found = namespace_of(x), dict(block)
         if self.columns is not None:
             x = xp.take(x, index_like(self.columns, x), axis=1)
@@ -269,8 +286,8 @@ class MappedRows:
             x = xp.astype(x, xp.float64, copy=False)
             if "counts" in block:
                 found["counts"] = xp.astype(block["counts"], x.dtype, copy=False)
-        if keyed and "key" not in block:
-            found["key"] = row_keys(raw)
+        if keyed:
+            found["key"] = keys_of(block, self.grid)
         if self.labels is not None:
             found["y"] = self.labels(x, block["y"])
         scale = 1.0 if self.linear is None else self.linear
@@ -303,7 +320,7 @@ class MappedRows:
         if center is not None:
             center = restore_columns(center, self.constants)
         for rule in self.keep:
-            block = leave_out_rows(block, rule(block), center)
+            block = leave_out_rows(block, rule(block), center, self.grid)
         return self.map_block(block, keyed=keyed)
 
     def _weigh(self, block: Block, rows: range | Array) -> Block:
@@ -362,6 +379,7 @@ class MappedRows:
         # a map makes three arrays of the size of what is read at a time
         step = max(1, self.budget.block // (8 * max(1, self.source.n_features)))
         pieces = [numbers[i : i + step] for i in range(0, max(len(numbers), 1), step)]
+        keyed |= self.grid is not None
         keyed |= whole and len(pieces) > 1  # rows that are left out bring keys of their own
         return gather_blocks(
             (read(self.source.pick(some, what=what), some, keyed=keyed) for some in pieces),

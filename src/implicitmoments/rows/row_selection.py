@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from implicitmoments.arrays import Array
-from implicitmoments.rows.fold import Block, shares_of
+from implicitmoments.rows.fold import Block, KeyGrid, shares_of
 
 # rule(unmapped block of the source) -> (n,) whether each row is kept; None keeps all of them
 Rule: TypeAlias = Callable[[Block], Array | None]
@@ -20,10 +20,11 @@ class Share:
     share: int
     n_shares: int
     out: bool
+    grid: KeyGrid | None = None
 
     def __call__(self, block: Block) -> Array:
         """Return which rows are kept."""
-        shares = shares_of(block, self.n_shares)
+        shares = shares_of(block, self.n_shares, self.grid)
         kept: Array = shares != self.share if self.out else shares == self.share
         return kept
 

@@ -57,6 +57,8 @@ class Rows(FoldedRows):
         Called as ``progress(what, rows_done, rows_total)`` during passes.
     known : Census or None
         Counted where it is not given.
+    grid : KeyGrid or None
+        On which rows have the keys that determine their shares; None for their bits.
 
     See Also
     --------

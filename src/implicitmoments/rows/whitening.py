@@ -12,7 +12,7 @@ from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.column_names import unnamed_column, unnamed_columns
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows.constants import resolution
-from implicitmoments.rows.fold import Block
+from implicitmoments.rows.fold import Block, KeyGrid
 from implicitmoments.rows.second_moments import SecondMoments, mean_and_covariance
 from implicitmoments.rows.sources import Source
 from implicitmoments.rows.view import Rows
@@ -131,6 +131,11 @@ class Whitening:
     def deviations(self) -> Floats:
         """Standard deviations of the columns, (d,); 0 for constant ones."""
         return np.asarray(np.linalg.norm(self.root, axis=0))
+
+    @property
+    def grid(self) -> KeyGrid:
+        """The grid of keys that do not depend on the units of the columns."""
+        return KeyGrid.of(self.mean, self.deviations)
 
     def column_notes(self, names: Sequence[str] | None = None) -> list[Note]:
         """Return notes on columns that are constant, and on those that depend on others.

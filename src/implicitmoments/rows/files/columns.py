@@ -83,7 +83,8 @@ def row_numbers(columns: Mapping[str, Any]) -> set[str]:
 def counts_rows(numbers: Any) -> bool:
     """Return whether numbers are whole and increase by 1 from row to row."""
     whole = len(numbers) >= COUNTED and numbers[0] == np.floor(numbers[0])
-    return bool(whole and np.all(np.diff(numbers) == 1))
+    with np.errstate(invalid="ignore"):  # a column may have infinite numbers
+        return bool(whole and np.all(np.diff(numbers) == 1))
 
 
 def choose_columns(given: FileColumns, wanted: Mapping[str, Any]) -> ColumnNames:
