@@ -80,7 +80,7 @@ def fitted():
     C, c, _ = made.make_activation_sum(1500, 3, 5, random_state=0)
     density = im.RegressionMixtureDensity(3, max_degree=4, random_state=0)
     models = [
-        Fitted(im.SphericalMixture(4, random_state=0), X, None),
+        Fitted(im.SphericalMixture(4, order=4, random_state=0), X, None),
         Fitted(im.GaussianMixture(4, random_state=0), X, None),
         Fitted(im.SphericalMixtureClusterer(4, variance=1.0, random_state=0), X, None),
         Fitted(im.SphericalMixtureDensity(3, max_degree=4, random_state=0), close, None),

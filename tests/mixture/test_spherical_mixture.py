@@ -25,7 +25,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    return im.SphericalMixture(K, random_state=0).fit(data[0])
+    return im.SphericalMixture(K, order=4, random_state=0).fit(data[0])
 
 
 def test_it_finds_the_mixture(data, fitted):
@@ -108,7 +108,7 @@ def test_draws_have_a_seed_of_their_own(fitted):
 
 def test_more_components_than_features():
     X, truth = make_spherical_mixture(20_000, 12, 6, radius=5.0, separation=3.5, random_state=1)
-    model = im.SphericalMixture(12, random_state=0).fit(X)
+    model = im.SphericalMixture(12, order=4, random_state=0).fit(X)
     assert model.stats_["first_variance_from"] == "fourth moments"
     assert model.stats_["start"] == "moments"
     assert match_rows(model.means_, truth.vectors)[1].max() < 0.25
@@ -153,7 +153,7 @@ def test_known_variance_is_kept(data):
 
 def test_it_falls_back_and_says_so():
     X, _ = make_spherical_mixture(8_000, 8, 1, radius=(0, 10.0), separation=2.2, random_state=0)
-    model = im.SphericalMixture(8, random_state=0).fit(X)
+    model = im.SphericalMixture(8, order=4, random_state=0).fit(X)
     assert model.stats_["start"] == "merge"
     assert "moments_unresolved" in model.notes_.codes
 
@@ -312,8 +312,22 @@ def test_too_few_iterations_are_told(data):
 
 def test_no_start_competes_with_moments_that_resolve_all_components():
     X, _ = make_spherical_mixture(4_000, 6, 4, radius=8.0, separation=6.0, random_state=0)
-    model = im.SphericalMixture(6, random_state=0).fit(X)
+    model = im.SphericalMixture(6, order=4, random_state=0).fit(X)
     assert model.stats_["resolved"] == 6
     assert set(model.stats_["start_log_likelihood"]) == {"moments"}
     without_moves = im.SphericalMixture(6, n_moves=0, random_state=0).fit(X)
     assert set(without_moves.stats_["start_log_likelihood"]) > {"moments"}
+
+
+def test_moments_are_decoded_where_they_are_asked_for_or_moves_fail():
+    X, _ = make_spherical_mixture(4_000, 6, 4, radius=8.0, separation=6.0, random_state=0)
+    model = im.SphericalMixture(6, random_state=0).fit(X)
+    assert model.stats_["n_moves_tried"] == 0
+    assert model.decoded_components_ is None
+    asked = im.SphericalMixture(6, order=4, random_state=0).fit(X)
+    assert asked.decoded_components_.identified
+    assert asked.lower_bound_ == pytest.approx(model.lower_bound_, abs=1e-6)
+    doubtful = np.random.default_rng(0).exponential(size=(1_500, 3))
+    model = im.SphericalMixture(6, random_state=0).fit(doubtful)
+    assert model.stats_["n_moves_tried"] > model.stats_["n_moves"]
+    assert "resolved" in model.stats_

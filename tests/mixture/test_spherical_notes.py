@@ -107,7 +107,7 @@ def test_few_rows_are_said(rows):
 
 def test_what_the_moments_could_not_tell_is_kept_apart():
     X, _ = make_spherical_mixture(1_500, 30, 3, radius=20.0, separation=5.0, random_state=0)
-    model = im.SphericalMixture(30, random_state=0).fit(X)
+    model = im.SphericalMixture(30, order=4, random_state=0).fit(X)
     assert model.stats_["start"] == "merge"
     assert model.decoded_components_.notes
     (note,) = model.notes_  # what was found from micro-components is right: no warning
@@ -118,7 +118,7 @@ def test_what_the_moments_could_not_tell_is_kept_apart():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_chosen_number_is_measured_as_a_given_one(seed):
     X, _ = make_spherical_mixture(4_000, 4, 10, radius=6.0, separation=6.0, random_state=seed)
-    auto = im.SphericalMixture("auto", max_components=6, random_state=0).fit(X)
+    auto = im.SphericalMixture("auto", max_components=6, order=4, random_state=0).fit(X)
     assert auto.n_components_ == 4
     assert auto.stats_["resolved"] == 4
     assert auto.stats_["gap"] > 2
@@ -135,7 +135,7 @@ def test_one_component_that_was_chosen_has_no_moments_of_several(rng):
 
 def test_components_that_few_rows_leave_open_are_said():
     X, _ = make_spherical_mixture(1_700, 40, 20, radius=4.5, separation=4.0, random_state=0)
-    model = im.SphericalMixture(40, random_state=0).fit(X)
+    model = im.SphericalMixture(40, order=4, random_state=0).fit(X)
     assert model.stats_["resolved"] < 40
     note = model.notes_[-1]
     assert note.code == "moments_unresolved"
@@ -146,7 +146,7 @@ def test_components_that_few_rows_leave_open_are_said():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_extra_components_of_one_group_are_said(k, seed):
     X = np.random.default_rng(seed).normal(size=(2_000, 4))
-    model = im.SphericalMixture(k, random_state=0).fit(X)
+    model = im.SphericalMixture(k, order=4, random_state=0).fit(X)
     assert model.stats_["resolved"] < k
     (note,) = model.notes_
     assert note.code == "components_are_one"

@@ -105,8 +105,10 @@ def test_why_there_are_no_spectra(fitted):
     X = fitted["SphericalMixture"].X
     alone = im.SphericalMixture(1, random_state=0).fit(X)
     assert why_not(im.plot.spectra, alone) == "spectra_of_one_component"
-    many = im.SphericalMixture(50, n_moves=0, tol=1e-3, random_state=0).fit(X[:, :2])
+    many = im.SphericalMixture(50, n_moves=0, tol=1e-3, order=6, random_state=0).fit(X[:, :2])
     assert why_not(im.plot.spectra, many) == "spectra_unreadable"
+    sure = im.SphericalMixture(4, random_state=0).fit(X)
+    assert why_not(im.plot.spectra, sure) == "spectra_not_decoded"
     x = np.random.default_rng(0).normal(size=(500, 1))
     y = np.where(np.arange(500) % 2, 2.0, -2.0) * x[:, 0] + 0.1 * np.sin(np.arange(500))
     for one in (x, np.hstack([x, np.ones((500, 1))])):  # of which the second does not vary

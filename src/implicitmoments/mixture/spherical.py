@@ -35,10 +35,11 @@ from implicitmoments.validation import (
 class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
-    The means are decoded from implicit moments of orders 4 and 6 (the setting of Theorem 4.19,
-    by orthogonal decomposition), also when there are more components than features. Other starts
-    compete by likelihood, and moves split and merge components, as in :class:`GaussianMixture`,
-    which fits components of other shapes. EM on all rows ends the fit.
+    Small groups of rows are merged, and moves split and merge components while the likelihood
+    rises, as in :class:`GaussianMixture`, which fits components of other shapes. Where moves fail,
+    or ``order`` is given, means are decoded from implicit moments of orders 4 and 6 (the setting
+    of Theorem 4.19, by orthogonal decomposition), also when there are more components than
+    features, and compete by likelihood. EM on all rows ends the fit.
 
     Rows may be in memory, on a device or in a source that is read block by block: the search
     holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
@@ -56,8 +57,8 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
         One variance for all components, or one each. The moments assume one for all.
     order : {2, 4, 6} or "auto", default "auto"
         The even order of the moment that is used. Components are decoded from it and from the
-        moment of one and a half times that order. ``"auto"`` chooses by the number of components
-        and features.
+        moment of one and a half times that order. ``"auto"`` decodes them only where moves fail,
+        and chooses the order by the number of components and features.
     n_moves : int, default 20
         The most moves that are tried on a sample; 0 for EM alone.
     max_iter : int, default 500
@@ -97,15 +98,15 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
     lower_bound_ : float
         Mean log-likelihood per row, without outliers.
     decoded_components_ : Components or None
-        The components decoded from the moments, in standardised coordinates, with ``notes`` on
-        what the moments leave open; see
+        The components decoded from the moments, if any, in standardised coordinates, with
+        ``notes`` on what the moments leave open; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
         ``start``, ``"moments"``, ``"merge"`` or ``"k-means++"``; ``resolved``, components that the
-        moments resolve, and ``gap``, the k-th eigenvalue over its noise; ``n_moves`` that
-        raised the likelihood; ``rows_used``, and ``outliers`` left out;
+        moments resolve, and ``gap``, the k-th eigenvalue over its noise, where they were decoded;
+        ``n_moves`` that raised the likelihood; ``rows_used``, and ``outliers`` left out;
         ``misclassification_rate``, expected;
         ``width_by_component``, the largest variance along a direction over that of spherical
         noise; ``spread_by_column``, standard deviations about the means; ``bic_by_n_components``
@@ -199,7 +200,7 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
             types=(self.covariance_type,),
             epsilon=precision_of(rows.first["x"]),
             n_moves=self.n_moves,
-            starts="decoded",
+            starts="auto" if self.order == "auto" else "decoded",
             final=self._final(),
             variance=self.variance,
             order=None if self.order == "auto" else int(self.order) // 2,

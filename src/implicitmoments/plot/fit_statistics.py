@@ -31,6 +31,7 @@ MISSING = {
     "spectra_not_stored": "it was fitted by an older version, which did not store all of them",
     "spectra_of_paper_method": "`method='paper'` keeps none",
     "spectra_of_likelihood": "it is fitted by likelihood, and moments are at most a start",
+    "spectra_not_decoded": "no move failed, so that no moments were decoded, as with `order=4`",
     "spectra_of_groups": "its rows form groups far apart that were fitted separately",
     "spectra_of_one_component": "one component needs no moments",
     "spectra_of_one_column": "a moment of one column is one number, which cannot separate {k} "
@@ -258,6 +259,7 @@ def _why_no_spectra(model: Any, stats: dict[str, Any]) -> str:
         "spectra_of_groups": stats.get("groups", 1) > 1,
         "spectra_of_one_component": model._k() == 1,
         "spectra_of_one_column": stats.get("n_varying", model.n_features_in_) == 1,
+        "spectra_not_decoded": getattr(model, "order", 4) == "auto" and "resolved" not in stats,
     }
     return next((code for code, true in reasons.items() if true), "spectra_unreadable")
 
