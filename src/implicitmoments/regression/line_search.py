@@ -36,7 +36,7 @@ from implicitmoments.search import (
 SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
-MORE_ROWS = 4  # times the rows of a sample whose lines are in doubt
+MORE_ROWS = 4  # times the rows of a sample on which better lines were found
 N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
 # x coefficients², so that crossings take a few seconds at most. Populations are crossed if lines
@@ -175,11 +175,8 @@ class Found:
         best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
         return self._after(best), crossed.apart if few else 0.0
 
-    def rival(self) -> Found:
-        """Return the best of these lines, of others grown from one, and of both together.
-
-        Each after moves. What either has found is kept where they are crossed.
-        """
+    def search_again(self) -> Found:
+        """Return the best of these lines, others grown from one, and both crossed, after moves."""
         moved, grown = self.move(), self._fitted(self._grown()).move()
         best = max(moved, grown, key=lambda each: each.level)
         if abs(moved.level - grown.level) * self.rows.total <= ENOUGH:  # probably the same
@@ -207,8 +204,8 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
     Parameters
     ----------
     doubt : bool
-        Lines that are best on a small sample need not be best on all rows. The search is then
-        repeated on larger samples, as long as that finds better lines.
+        Lines that are best on a small sample may not be best on all rows. Where a move promises
+        a gain on a larger one, they are searched again, and on larger ones while that is better.
     """
     (k, q), family, checked = found.state.coef.shape, found.family, found
     n, more = rows_for(k, q), SEARCH.rows_for(k) if doubt else 0
@@ -218,13 +215,14 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
         if needed < 2 * n:
             break
         n, more = needed, 0
-        checked = Found.best_of(family, some_of(rows, n), [lines], found.rng)
+        # two fits are crossed: responsibilities of both should fit into memory
+        checked = Found.best_of(family, some_of(rows, n, width=2 * k), [lines], found.rng)
         checked = replace(checked, accepted=found.accepted)
         if checked.less is not None:
             checked, _ = checked.cross(few=False, trusted=True)
             checked = found = checked if checked.settled else checked.move()
         if doubt and checked.promising:
-            level, checked = checked.level, checked.rival()
+            level, checked = checked.level, checked.search_again()
             if (checked.level - level) * checked.rows.total > ENOUGH:
                 found, more = checked, MORE_ROWS * n
         if checked.rows.n == n_before:  # memory holds no more
@@ -232,9 +230,12 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
     return found, checked
 
 
-def some_of(rows: Rows, n: int) -> Rows:
-    """Return n random rows, held in memory; all of them if they are fewer than 1.5 n."""
-    return rows.sample(n if 2 * rows.kept >= 3 * n else rows.n)
+def some_of(rows: Rows, n: int, width: int = 1) -> Rows:
+    """Return n random rows, held in memory; all of them if they are fewer than 1.5 n.
+
+    Fewer where memory should not hold ``width`` numbers for each of them.
+    """
+    return rows.sample(n if 2 * rows.kept >= 3 * n else rows.n, width=width)
 
 
 def one_line(family: LineFamily, rows: Rows) -> Lines:
