@@ -32,11 +32,11 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
+from implicitmoments.search.em import MORE_ROWS
 
 SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
-MORE_ROWS = 4  # times the rows of a sample on which better lines were found
 N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
 # x coefficients², so that crossings take a few seconds at most. Populations are crossed if lines
@@ -210,13 +210,14 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
     (k, q), family, checked = found.state.coef.shape, found.family, found
     n, more = rows_for(k, q), SEARCH.rows_for(k) if doubt else 0
     while checked.rows.n < rows.kept:
-        lines, n_before = checked.state, checked.rows.n
-        needed = max(rows_needed(lines), more)
+        needed = max(rows_needed(checked.state), more)
         if needed < 2 * n:
             break
         n, more = needed, 0
-        # two fits are crossed: responsibilities of both should fit into memory
-        checked = Found.best_of(family, some_of(rows, n, width=2 * k), [lines], found.rng)
+        some = some_of(rows, n, width=2 * k)  # responsibilities of two fits that are crossed
+        if some.n <= checked.rows.n:  # memory holds no more
+            break
+        checked = Found.best_of(family, some, [checked.state], found.rng)
         checked = replace(checked, accepted=found.accepted)
         if checked.less is not None:
             checked, _ = checked.cross(few=False, trusted=True)
@@ -225,8 +226,6 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
             level, checked = checked.level, checked.search_again()
             if (checked.level - level) * checked.rows.total > ENOUGH:
                 found, more = checked, MORE_ROWS * n
-        if checked.rows.n == n_before:  # memory holds no more
-            break
     return found, checked
 
 
