@@ -2,11 +2,19 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from implicitmoments import RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.regression import LineFamily, Lines, Model, design_rows
-from implicitmoments.regression.line_search import Found
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows, least_ratio
+from implicitmoments.regression.line_search import (
+    SAMPLE_ROWS,
+    Found,
+    check_larger,
+    local_budget,
+    one_line,
+    some_of,
+)
 from implicitmoments.regression.products import (
     columns_of,
     lift_design,
@@ -14,7 +22,7 @@ from implicitmoments.regression.products import (
     weighted_products,
 )
 from implicitmoments.rows import Rows
-from implicitmoments.search import cross_fresh
+from implicitmoments.search import WHOLE, cross_fresh, grow, run_em
 
 FAMILY = LineFamily(Model())
 
@@ -89,3 +97,58 @@ def test_numbers_beside_the_best_come_from_it():
     assert min(criteria, key=criteria.get) == auto.n_components_ == 3
     direct = RegressionMixture(3, random_state=0).fit(X, y)
     assert auto.bic(X, y) == pytest.approx(direct.bic(X, y), abs=0.1)
+
+
+INTERCEPTS = np.array([0.0, 0.0, 2.0, 4.0])
+SLOPES = np.array([[1.0, 0.5], [-1.0, 1.0], [0.5, -1.0], [-0.5, -0.2]])
+NOISE = np.array([0.1, 0.2, 0.4, 0.05])
+
+
+def drawn_light(n, light, *, missed):
+    """Rows of four lines of different noise at discrete inputs, the last with few rows.
+
+    None of these is in a sample of 5,000 where it is to be ``missed``.
+    """
+    rng = np.random.default_rng(0)
+    X, lines = rng.integers(0, 6, (n, 2)) / 2, rng.integers(0, 3, n)
+    numbers = Rows.of(np.arange(n, dtype=float)[:, None])
+    sampled = some_of(numbers, SAMPLE_ROWS).block["x"][:, 0].astype(int)
+    free = np.setdiff1d(np.arange(n), sampled) if missed else np.arange(n)
+    lines[rng.choice(free, light, replace=False)] = 3
+    means = INTERCEPTS[lines] + np.sum(X * SLOPES[lines], axis=1)
+    return X, means + NOISE[lines] * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("missed", [True, False])
+def test_lines_in_doubt_are_searched_on_more_rows(missed):
+    """Without a doubt EM on all rows ends at the lines of the sample."""
+    X, y = drawn_light(8_000, 60, missed=missed)
+    rows = design_rows(Rows.of(X, y=y))
+    some, family = (
+        some_of(rows, SAMPLE_ROWS),
+        LineFamily(Model(shared=False), least_ratio(5_000, 3)),
+    )
+    assert some.n == SAMPLE_ROWS
+
+    def below_truth(doubt):
+        rng = np.random.default_rng(0)
+        grown = grow(family, some, one_line(family, some), 4, rng, local=local_budget(some)).state
+        found = Found.best_of(family, some, [grown], rng).move()
+        _, checked = check_larger(rows, found, doubt=doubt)
+        return (best.level - run_em(family, rows, checked.state, WHOLE).level) * rows.total
+
+    weights = np.array([*[1 / 3 - 0.0025] * 3, 0.0075])
+    truth = Lines(weights, np.column_stack([INTERCEPTS, SLOPES]), NOISE**2)
+    best = run_em(family, rows, truth, WHOLE)
+    assert below_truth(doubt=True) < 2
+    assert (below_truth(doubt=False) > 100) == missed
+
+
+def test_a_light_line_that_a_sample_misses_is_found():
+    X, y = drawn_light(8_000, 60, missed=True)
+    model = RegressionMixture(4, noise_type="separate", drop_outliers=False, random_state=0)
+    model.fit(X, y)
+    np.testing.assert_allclose(model.coef_[-1], SLOPES[-1], atol=0.1)
+    blocks = ((X[at : at + 700], y[at : at + 700]) for at in range(0, len(y), 700))
+    in_blocks = clone(model).fit(blocks)
+    assert in_blocks.lower_bound_ == pytest.approx(model.lower_bound_, abs=1e-6)

@@ -104,7 +104,8 @@ def test_measures_are_small_and_hold_no_rows(data):
     assert largest < 20_000 < y.nbytes  # of the labels alone
 
 
-def test_samples_are_bounded(data):
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_samples_are_bounded(data, gaussian):
     """With memory for 700 rows no sample is larger, and EM still uses all rows."""
     X, y, truth = data
     rows = Rows(Distant(X, y), budget=MemoryBudget(held=700 * 6))
@@ -112,9 +113,10 @@ def test_samples_are_bounded(data):
     assert not mapped.held
     for n in (100, 5_000, 10**9):
         assert mapped.sample(n).n <= 700
-    how = {"most": 3, "gaussian": True, "seed": 0, "max_iter": 100, "tol": 1e-7}
+    how = {"most": 3, "gaussian": gaussian, "seed": 0, "max_iter": 100, "tol": 1e-7}
     fitted = fit_lines(mapped, 3, Model(), **how)
     assert fitted.fit.em.converged
+    assert fitted.fit.checked.rows.n <= 700
     coef, _, _ = standard.original(fitted.lines)
     apart = np.linalg.norm(truth.vectors[:, None] - coef, axis=2).min(axis=1)
     assert apart.max() < 0.1

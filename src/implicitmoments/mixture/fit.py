@@ -43,10 +43,10 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
-from implicitmoments.search.em import Places, most_rows
+from implicitmoments.search.em import MORE_ROWS, Places, most_rows
 
 # A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
-FAINT, MORE_ROWS = 0.25, 4
+FAINT = 0.25
 
 
 @dataclass(frozen=True, eq=False)

@@ -160,12 +160,14 @@ def _fit_k(data: _Data, k: int, others: Sequence[Lines] = ()) -> KLines:
     trusted = not few and (data.gaussian or found.patience(few=few) < LEAST_PATIENCE)
     if trusted and found.settled:
         peak = highest_peak(family.model, rough, found.state, rng)
-    if k > 1 and (peak is None or peak.unexplained):
+    searched = k > 1 and (peak is None or peak.unexplained)
+    if searched:
         found, apart = found.cross(few=few, trusted=trusted)
         if few and others:  # after what a fit without them finds
             found = Found.best_of(family, some, [found.state, *others], rng)
         found, peak = found.move() if not (trusted and found.settled) else found, None
-    found, checked = check_larger(data.rows, found)
+    doubt = searched and (not data.gaussian or found.promising)
+    found, checked = check_larger(data.rows, found, doubt=doubt)
     if peak is None or found.accepted:
         peak = highest_peak(family.model, rough, checked.state, rng)
     # EM on all rows.

@@ -12,6 +12,7 @@ from implicitmoments.regression.family import LineFamily
 from implicitmoments.regression.lines import Lines
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
+    ENOUGH,
     LOCAL,
     SEARCH,
     Alternative,
@@ -31,6 +32,7 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
+from implicitmoments.search.em import MORE_ROWS
 
 SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
@@ -97,11 +99,14 @@ class Found:
         return one_more(self.family, self.state, self.ranking, self.rows, self.level)
 
     @property
+    def promising(self) -> bool:
+        """Whether a move promises a gain."""
+        return next(self.ranking.promising(), None) is not None
+
+    @property
     def settled(self) -> bool:
         """Whether no line is superfluous or looks double, and no move promises a gain."""
-        if self.less is not None or next(self.ranking.promising(), None) is not None:
-            return False
-        return self.more is None
+        return self.less is None and not self.promising and self.more is None
 
     def move(self) -> Found:
         """Exchange lines while that raises the likelihood."""
@@ -170,6 +175,18 @@ class Found:
         best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
         return self._after(best), crossed.apart if few else 0.0
 
+    def search_again(self) -> Found:
+        """Return the best of these lines, others grown from one, and both crossed, after moves."""
+        moved, grown = self.move(), self._fitted(self._grown()).move()
+        best = max(moved, grown, key=lambda each: each.level)
+        if abs(moved.level - grown.level) * self.rows.total <= ENOUGH:  # probably the same
+            return best
+        child = self._after(cross(self.family, self.rows, moved.state, grown.state)).move()
+        return max(best, child, key=lambda each: each.level)
+
+    def _fitted(self, state: Lines) -> Found:
+        return self._after(run_em(self.family, self.rows, state, EM_ON_SAMPLE))
+
     def _grown(self) -> Lines:
         """Return as many lines, grown from one by splits."""
         one, local = one_line(self.family, self.rows), local_budget(self.rows)
@@ -179,31 +196,45 @@ class Found:
         return replace(self, state=fitted.state, level=fitted.level, ranked=None)
 
 
-def check_larger(rows: Rows, found: Found) -> tuple[Found, Found]:
+def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found]:
     """Check lines on larger samples where they are light or in noise; search again where needed.
 
     Returns the lines of the last search, and lines after EM on the largest sample.
+
+    Parameters
+    ----------
+    doubt : bool
+        Lines that are best on a small sample may not be best on all rows. Where a move promises
+        a gain on a larger one, they are searched again, and on larger ones while that is better.
     """
-    family, n, checked = found.family, rows_for(*found.state.coef.shape), found
+    (k, q), family, checked = found.state.coef.shape, found.family, found
+    n, more = rows_for(k, q), SEARCH.rows_for(k) if doubt else 0
     while checked.rows.n < rows.kept:
-        lines, n_before = checked.state, checked.rows.n
-        needed = rows_needed(lines)
+        needed = max(rows_needed(checked.state), more)
         if needed < 2 * n:
             break
-        n = needed
-        checked = Found.best_of(family, some_of(rows, n), [lines], found.rng)
+        n, more = needed, 0
+        some = some_of(rows, n, width=2 * k)  # responsibilities of two fits that are crossed
+        if some.n <= checked.rows.n:  # memory holds no more
+            break
+        checked = Found.best_of(family, some, [checked.state], found.rng)
         checked = replace(checked, accepted=found.accepted)
         if checked.less is not None:
             checked, _ = checked.cross(few=False, trusted=True)
             checked = found = checked if checked.settled else checked.move()
-        if checked.rows.n == n_before:  # memory holds no more
-            break
+        if doubt and checked.promising:
+            level, checked = checked.level, checked.search_again()
+            if (checked.level - level) * checked.rows.total > ENOUGH:
+                found, more = checked, MORE_ROWS * n
     return found, checked
 
 
-def some_of(rows: Rows, n: int) -> Rows:
-    """Return n random rows, held in memory; all of them if they are fewer than 1.5 n."""
-    return rows.sample(n if 2 * rows.kept >= 3 * n else rows.n)
+def some_of(rows: Rows, n: int, width: int = 1) -> Rows:
+    """Return n random rows, held in memory; all of them if they are fewer than 1.5 n.
+
+    Fewer where memory should not hold ``width`` numbers for each of them.
+    """
+    return rows.sample(n if 2 * rows.kept >= 3 * n else rows.n, width=width)
 
 
 def one_line(family: LineFamily, rows: Rows) -> Lines:

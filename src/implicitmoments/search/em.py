@@ -235,6 +235,7 @@ ROWS_PER_COMPONENT = 400  # means of unit noise are then known to 0.05: a separa
 # EM of a search has so many even where responsibilities of all of them do not fit into memory:
 # with fewer, components in many features are as likely in wrong places as in the right ones.
 FEWEST_PER_COMPONENT = 100
+MORE_ROWS = 4  # times the rows of a sample, where they were too few and the search is repeated
 
 
 @dataclass(frozen=True)
