@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.rows import Rows
