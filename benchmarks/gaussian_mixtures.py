@@ -1,9 +1,9 @@
 """Gaussian mixtures of all covariance types against scikit-learn, mclust and EM from the truth.
 
 For each setting and seed: log-likelihood of all rows less that of EM from the truth, in nats, and
-seconds, of ``im.GaussianMixture``; with ``--ablations`` of its best start without moves and of
-moves from a k-means++ start alone; of scikit-learn from one start and, with ``--ten``, from ten;
-with ``--mclust`` of mclust (R) with the matching model. scikit-learn is timed with its default
+seconds, of ``im.GaussianMixture``; with ``--ablations`` of its parts (mixture_parts.py), "moments
+only" and "moves only"; of scikit-learn from one start and, with ``--ten``, from ten; with
+``--mclust`` of mclust (R) with the matching model. scikit-learn is timed with its default
 tolerance, and its EM then goes on until it converges, so that its nats are those of its optimum.
 ``--jobs`` data sets are fitted at a time, all fits of one by one process. Run as
 
@@ -33,6 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
+from mixture_parts import MOMENTS, MOVES, part_settings
 from real_fits import MODELS
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -147,8 +148,9 @@ def draw(setting: Setting, seed: int) -> tuple[Floats, Truth]:
 Fit: TypeAlias = Callable[[Floats, Setting, int], tuple[float, float, list[str]]]
 
 
-def ours(X: Floats, setting: Setting, seed: int, **how: Any) -> tuple[float, float, list[str]]:
-    """Fit with this library."""
+def ours(X: Floats, setting: Setting, seed: int, part: str = "") -> tuple[float, float, list[str]]:
+    """Fit with this library, or with a part of it."""
+    how = part_settings(part, setting.kind)
     clock = perf_counter()
     model = im.GaussianMixture(setting.k, covariance_type=setting.kind, random_state=seed, **how)
     model.fit(X)
@@ -286,8 +288,7 @@ def main() -> None:
     seeds = range(options.first, options.first + options.seeds)
     fits: dict[str, Fit] = {"GaussianMixture": ours}
     if options.ablations:
-        fits["starts only"] = partial(ours, n_moves=0)
-        fits["moves from k-means++"] = partial(ours, init_params="k-means++")
+        fits |= {part: partial(ours, part=part) for part in (MOMENTS, MOVES)}
     fits["scikit-learn, 1 start"] = partial(peer, n_init=1)
     if options.ten:
         fits["scikit-learn, 10 starts"] = partial(peer, n_init=10)
