@@ -36,6 +36,7 @@ from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
+from mixture_parts import MOMENTS, MOVES, NO_MOVES, part_settings
 from seeding import seed_with_lookahead
 from spreads import spread
 
@@ -44,7 +45,7 @@ SETS = ("fashion", "glove")
 TYPES = ("spherical", "diag", "full")
 ROWS = 20_000  # to fit, and as many held out
 COSTS = {"spherical": 1, "diag": 1, "full": 10}  # about, the longest fits are first
-OURS = ("ours", "no moves", "moments only", "moves only")
+OURS = ("ours", NO_MOVES, MOMENTS, MOVES)
 IMAGES = ("train-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte.gz")
 
 
@@ -98,12 +99,7 @@ def run(file: Path, n: int, case: Case, method: str, start: int) -> Fit:
     clock = process_time()
     shape: dict[str, Any] = {"covariance_type": case.kind, "random_state": start}
     if method in OURS:
-        if method in ("no moves", "moments only"):
-            shape["n_moves"] = 0
-        if method == "moments only":
-            shape["init_params"] = "moments" if case.kind == "spherical" else "merge"
-        if method == "moves only":
-            shape["init_params"] = "k-means++"
+        shape |= part_settings(method, case.kind)
         model = im.GaussianMixture(case.k, drop_outliers=False, **shape)
     elif method == "seeding":
         means = seed_with_lookahead(X, case.k, np.random.default_rng(start))

@@ -1,10 +1,10 @@
 """Gaussian mixtures of real data, beside scikit-learn and mclust.
 
-For each data set and covariance type, with as many components as there are classes: total
-log-likelihood of all rows, BIC (p log n − 2 log L, lower is better), adjusted Rand index, rows of
-the smallest component, and seconds, of ``im.GaussianMixture``, of scikit-learn from 20 starts and
-of mclust. Fits of this library are repeated with other seeds, and each is compared. Then what
-``"auto"`` chooses beside mclust's choice. Run as
+Each set is split at random, once per seed: 70 % of the rows are fitted, 30 % are held out. For
+each covariance type, with as many components as there are classes: total log-likelihood of both,
+adjusted Rand index of the rows fitted, where there are classes, and seconds of the processor, of
+``im.GaussianMixture``, of its parts by themselves, of scikit-learn from 1, 10 and 20 starts and of
+mclust. Then what ``"auto"`` chooses for all rows beside mclust's choice. Run as
 
     OMP_NUM_THREADS=1 python benchmarks/real_data.py --write docs/real_data.md
 
@@ -18,7 +18,7 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -29,37 +29,55 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
+from mixture_parts import MOMENTS, MOVES
 from real_fits import (
     IN_R,
     SHIPPED,
+    STARTS,
     Data,
     Fit,
+    Mixture,
+    SplitFit,
     export_from_r,
     fit_mclust,
     fit_ours,
     fit_peer,
+    judge,
+    judge_split,
     load,
 )
+from spreads import spread
+from verdicts import AS_GOOD, summary
 
-Sets: TypeAlias = dict[str, dict[str, dict[str, Fit]]]  # by set, type and tool
-OURS, PEER, MCLUST = "GaussianMixture", "scikit-learn", "mclust"
-AS_GOOD = 2.0  # nats
+Fits: TypeAlias = dict[str, list[SplitFit | None]]  # by tool; one fit per seed
+OURS, MCLUST = "GaussianMixture", "mclust"
+PEERS = {n: f"scikit-learn, {n} start{'s' if n > 1 else ''}" for n in STARTS}
 
 
-def compare(data: Data, seed: int, seeds: int, *, with_r: bool) -> dict[str, Any]:
-    """Return all figures of a data set, as numbers and texts."""
-    said: dict[str, dict[str, Fit]] = {}
-    peers = fit_mclust(data, seed) if with_r else {}
-    for kind in (*data.types, "auto"):
-        auto = kind == "auto"
-        fits = {
-            OURS: fit_ours(data, kind, "auto" if auto else data.k, seed),
-            PEER: None if auto else fit_peer(data, kind, seed),
-            MCLUST: peers.get(kind),
+def compare(data: Data, seed: int, *, with_r: bool) -> dict[str, dict[str, SplitFit | None]]:
+    """Fit one split of the rows by every tool: figures by type, and by tool."""
+    train, test = data.split(seed)
+    in_r = fit_mclust(train, train.k, seed) if with_r else {}
+    said = {}
+    for kind in data.types:
+        fits: dict[str, Mixture | None] = {
+            tool: fit_ours(train, kind, train.k, seed, tool) for tool in (OURS, MOMENTS, MOVES)
         }
-        for other in [] if auto else range(seed + 1, seed + seeds):
-            fits[f"{OURS}, seed {other}"] = fit_ours(data, kind, data.k, other)
-        said[kind] = {tool: fit for tool, fit in fits.items() if fit is not None}
+        fits |= {PEERS[n]: fit for n, fit in fit_peer(train, kind, seed).items()}
+        fits[MCLUST] = in_r.get(kind)
+        said[kind] = {tool: judge_split(train, test, fit) for tool, fit in fits.items()}
+    return said
+
+
+def compare_all(data: Data, seeds: Sequence[int], *, with_r: bool) -> dict[str, Any]:
+    """Return all figures of a data set, as numbers and texts."""
+    splits = [compare(data, seed, with_r=with_r) for seed in seeds]
+    fits = {
+        kind: {tool: [figures_of(each[kind][tool]) for each in splits] for tool in tools}
+        for kind, tools in splits[0].items()
+    }
+    chosen = {OURS: fit_ours(data, "auto", "auto", seeds[0])}
+    chosen |= {MCLUST: fit_mclust(data, "auto", seeds[0])["auto"]} if with_r else {}
     n, d = data.X.shape
     return {
         "n": n,
@@ -68,8 +86,14 @@ def compare(data: Data, seed: int, seeds: int, *, with_r: bool) -> dict[str, Any
         "classes": data.labels is not None,
         "rows": data.rows_in_all,
         "constant": data.constant,
-        "fits": {kind: {t: asdict(f) for t, f in fits.items()} for kind, fits in said.items()},
+        "fits": fits,
+        "auto": {tool: asdict(judge(data, found)) for tool, found in chosen.items()},
     }
+
+
+def figures_of(fit: SplitFit | None) -> dict[str, Any] | None:
+    """Return a fit as a dictionary."""
+    return None if fit is None else asdict(fit)
 
 
 def versions(mclust: str | None) -> str:
@@ -82,101 +106,66 @@ def tables(results: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of all tables in Markdown."""
     sets = {
         name: {
-            kind: {tool: Fit(**fit) for tool, fit in fits.items()}
-            for kind, fits in results[name]["fits"].items()
+            kind: {
+                tool: [None if each is None else SplitFit(**each) for each in fits]
+                for tool, fits in tools.items()
+            }
+            for kind, tools in results[name]["fits"].items()
         }
         for name in (*SHIPPED, *IN_R)
         if name in results
     }
-    yield from summary(sets)
+    yield "## In short"
+    yield ""
+    settings = {f"{name} {kind}": sets[name][kind] for name in sets for kind in sets[name]}
+    yield from summary(settings, [PEERS[max(STARTS)], MCLUST])
+    autos = {
+        name: {tool: Fit(**fit) for tool, fit in results[name]["auto"].items()} for name in sets
+    }
+    yield from compare_choices(autos)
     yield "; ".join(sorted({results[name]["versions"] for name in sets})) + "."
     yield ""
-    yield from choices(results, sets)
+    yield from choices(results, autos)
     for name, kinds in sets.items():
         yield from one_set(results[name], name, kinds)
 
 
-def own(fits: dict[str, Fit]) -> list[Fit]:
-    """Return the fits of this library, one for each seed."""
-    return [fit for tool, fit in fits.items() if tool.startswith(OURS)]
-
-
-def comparisons(sets: Sets, tool: str) -> Iterator[tuple[str, Fit, Fit]]:
-    """Yield set and type, and fits of this library, one for each seed, and of another one."""
-    for name, kinds in sets.items():
-        for kind, fits in kinds.items():
-            if kind != "auto" and tool in fits:
-                for fit in own(fits):
-                    yield f"{name} {kind}", fit, fits[tool]
-
-
-def verdict(ours: Fit, other: Fit) -> str:
-    """Return which of two fits has the higher likelihood, and whether by a collapsed component."""
-    gap = ours.log_likelihood - other.log_likelihood
-    if abs(gap) <= AS_GOOD:
-        return "equal"
-    if gap > 0:
-        return "higher, ours collapsed" if ours.collapsed else "higher"
-    return "lower, theirs collapsed" if other.collapsed else "lower"
-
-
-VERDICTS = ("higher", "equal", "lower", "higher, ours collapsed", "lower, theirs collapsed")
-
-
-def summary(sets: Sets) -> Iterator[str]:
-    """Yield how often this library has the higher likelihood, and where it has the lower."""
-    yield "## In short"
-    yield ""
-    yield f"| log-likelihood, compared with | fits | {' | '.join(VERDICTS)} |"
-    yield "|---" * (2 + len(VERDICTS)) + "|"
-    below = []
-    for tool in (PEER, MCLUST):
-        counts, gaps = dict.fromkeys(VERDICTS, 0), dict[str, list[float]]()
-        for name, ours, other in comparisons(sets, tool):
-            counts[verdict(ours, other)] += 1
-            if verdict(ours, other) == "lower":
-                gap = other.log_likelihood - ours.log_likelihood
-                gaps.setdefault(name, []).append(gap)
-        cells = " | ".join(str(count) for count in counts.values())
-        yield f"| {tool} | {sum(counts.values())} | {cells} |"
-        cases = "; ".join(f"{name} {max(gap):,.1f} ({len(gap)})" for name, gap in gaps.items())
-        below.append(f"Lower than {tool}, at most nats (number of seeds): {cases or 'none'}.")
-    yield ""
-    for line in below:
-        yield line
-        yield ""
-    pairs = {name: kinds["auto"] for name, kinds in sets.items() if MCLUST in kinds["auto"]}
-    above = [name for name, fits in pairs.items() if fits[OURS].bic > fits[MCLUST].bic + AS_GOOD]
+def compare_choices(autos: dict[str, dict[str, Fit]]) -> Iterator[str]:
+    """Yield how often the choice of this library has the lower BIC."""
+    both = {name: fits for name, fits in autos.items() if MCLUST in fits}
+    above = [name for name, fits in both.items() if fits[OURS].bic > fits[MCLUST].bic + AS_GOOD]
     where = f", higher on {', '.join(above)}" if above else ""
     yield (
-        f'With `"auto"`, BIC is at most that of mclust\'s choice on {len(pairs) - len(above)} of '
-        f"{len(pairs)} sets{where}."
+        f'With `"auto"`, BIC is at most that of mclust\'s choice on {len(both) - len(above)} of '
+        f"{len(both)} sets{where}."
     )
     yield ""
 
 
-def choices(results: dict[str, Any], sets: Sets) -> Iterator[str]:
+def choices(results: dict[str, Any], autos: dict[str, dict[str, Fit]]) -> Iterator[str]:
     """Yield the table of chosen types and numbers of components."""
     yield '## Choice of type and number ("auto")'
     yield ""
     yield "| set | classes | `GaussianMixture` | BIC | Rand | s | mclust | BIC | Rand | s |"
     yield "|---" * 10 + "|"
-    for name, kinds in sets.items():
+    for name, fits in autos.items():
         cells = [f"[{name}](#{name})"]
         cells.append(str(results[name]["k"]) if results[name]["classes"] else "none")
         for tool in (OURS, MCLUST):
-            fit = kinds["auto"].get(tool)
-            cells += (
-                [f"{fit.kind} {fit.k}", f"{fit.bic:,.0f}{_mark(fit)}", _rand(fit), _time(fit)]
-                if fit
-                else [""] * 4
-            )
+            cells += chosen_cells(fits[tool]) if tool in fits else [""] * 4
         yield "| " + " | ".join(cells) + " |"
     yield ""
 
 
-def one_set(result: dict[str, Any], name: str, kinds: dict[str, dict[str, Fit]]) -> Iterator[str]:
-    """Yield the table of one set: a row per type, in each cell the tools in their order."""
+def chosen_cells(fit: Fit) -> list[str]:
+    """Return type and number, BIC, adjusted Rand index and seconds."""
+    mark = " †" if fit.collapsed else ""
+    rand = "–" if fit.rand is None else f"{fit.rand:.2f}"
+    return [f"{fit.kind} {fit.k}", f"{fit.bic:,.0f}{mark}", rand, f"{fit.seconds:.1f}"]
+
+
+def one_set(result: dict[str, Any], name: str, kinds: dict[str, Fits]) -> Iterator[str]:
+    """Yield the table of one set: rows for the figures of each type, a column per tool."""
     rows = f"{result['n']:,} rows"
     if result["rows"] > result["n"]:
         rows = f"{result['n']:,} random rows of {result['rows']:,}"
@@ -186,35 +175,34 @@ def one_set(result: dict[str, Any], name: str, kinds: dict[str, dict[str, Fit]])
     columns = "1 column" if result["d"] == 1 else f"{result['d']} columns"
     yield f"{rows}, {columns}{constant}, $k = {result['k']}$."
     yield ""
-    tools = "scikit-learn | mclust"
-    heads = f"log-likelihood: ours | other seeds | {tools}"
-    yield f"| type | {heads} | BIC: ours | {tools} | Rand | smallest, rows | s |"
-    yield "|---" * 11 + "|"
+    heads = [f"`{OURS}`", *(tool for tool in next(iter(kinds.values())) if tool != OURS)]
+    yield f"| type | figure | {' | '.join(heads)} |"
+    yield "|---" * (2 + len(heads)) + "|"
     for kind, fits in kinds.items():
-        if kind == "auto":
-            continue
-        by_tool = [fits.get(tool) for tool in (OURS, PEER, MCLUST)]
-        seeds = " / ".join(f"{f.log_likelihood:,.1f}{_mark(f)}" for f in own(fits)[1:])
-        levels = [f"{f.log_likelihood:,.1f}{_mark(f)}" if f else "–" for f in by_tool]
-        cells = [kind, levels[0], seeds, *levels[1:]]
-        cells += [f"{f.bic:,.1f}" if f else "–" for f in by_tool]
-        cells.append(" / ".join(_rand(f) for f in by_tool))
-        cells.append(" / ".join(f"{f.smallest:.0f}" if f else "–" for f in by_tool))
-        cells.append(" / ".join(_time(f) for f in by_tool))
-        yield "| " + " | ".join(cells) + " |"
+        for figure in ("fitted", "held out", "Rand", "s"):
+            if figure != "Rand" or result["classes"]:
+                cells = [cell(figure, fits[OURS], found) for found in fits.values()]
+                yield f"| {kind} | {figure} | {' | '.join(cells)} |"
     yield ""
 
 
-def _mark(fit: Fit) -> str:
-    return " †" if fit.collapsed else ""
-
-
-def _rand(fit: Fit | None) -> str:
-    return "–" if fit is None or fit.rand is None else f"{fit.rand:.2f}"
-
-
-def _time(fit: Fit | None) -> str:
-    return "–" if fit is None else f"{fit.seconds:.1f}"
+def cell(figure: str, ours: list[SplitFit | None], found: list[SplitFit | None]) -> str:
+    """Return the median over seeds and the spread; likelihoods of others less those of ours."""
+    there = [(a, b) for a, b in zip(ours, found, strict=True) if a is not None and b is not None]
+    if not there:
+        return "–"
+    own = ours is found
+    if figure == "fitted":
+        text = spread([b.log_likelihood - (not own) * a.log_likelihood for a, b in there], 1)
+        collapsed = sum(b.collapsed for _, b in there)
+        text += f" †{collapsed}" if collapsed else ""
+    elif figure == "held out":
+        text = spread([b.held_out - (not own) * a.held_out for a, b in there], 1)
+    elif figure == "Rand":
+        text = spread([b.rand or 0.0 for _, b in there], 2)
+    else:
+        text = spread([b.seconds for _, b in there], 2)
+    return text if len(there) == len(found) else f"{text}, {len(there)} of {len(found)} seeds"
 
 
 def replace_tables(page: Path, text: str, section: str = "tables") -> None:
@@ -232,8 +220,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=(*SHIPPED, *IN_R), help="all by default")
     parser.add_argument("--rows", type=int, default=5_000, help="most rows of a set")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=3, help="fits of this library")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=5, help="splits")
     parser.add_argument(
         "--results", type=Path, help="JSON file of figures, to which sets are added"
     )
@@ -245,6 +233,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     if options.results and options.results.exists():
         results = json.loads(options.results.read_text())
+    seeds = range(options.first, options.first + options.seeds)
     with tempfile.TemporaryDirectory() as folder:
         wanted = [] if options.tables else list(options.sets or (*SHIPPED, *IN_R))
         version = export_from_r(Path(folder)) if wanted else None
@@ -252,8 +241,8 @@ def main() -> None:
             if version is None and name not in SHIPPED:
                 continue
             print(f"{name} ...", file=sys.stderr, flush=True)
-            data = load(name, Path(folder), options.rows, options.seed)
-            found = compare(data, options.seed, options.seeds, with_r=version is not None)
+            data = load(name, Path(folder), options.rows, options.first)
+            found = compare_all(data, seeds, with_r=version is not None)
             results[name] = found | {"versions": versions(version)}
             if options.results:
                 options.results.write_text(json.dumps(results, indent=1))

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +22,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
+from mixture_parts import part_settings
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 SCRIPT = Path(__file__).with_name("real_data.R")
@@ -36,10 +39,15 @@ ONE_COLUMN = {"tied": "E", "full": "V"}  # in one column the six types are two
 SHIPPED = ("iris", "wine", "breast_cancer", "digits")  # with scikit-learn
 IN_R = (
     *("faithful", "acidity", "galaxies", "thyroid", "diabetes", "banknote", "crabs", "glass"),
-    *("vehicle", "vowel", "satellite", "letter", "shuttle"),
+    *("vehicle", "vowel", "satellite", "letter", "shuttle", "gvhd_positive", "gvhd_control"),
 )
-WITHOUT_CLASSES = {"faithful": 2, "acidity": 2, "galaxies": 4}  # components that are fitted
-STARTS = 20  # of scikit-learn
+# components that are fitted
+WITHOUT_CLASSES = {
+    **{"faithful": 2, "acidity": 2, "galaxies": 4},
+    **{"gvhd_positive": 10, "gvhd_control": 10},
+}
+STARTS = (1, 10, 20)  # of scikit-learn
+HELD_OUT = 0.3  # of the rows
 # In units of the column variances, ten times the default reg_covar of scikit-learn: a variance
 # below is that of values that are equal.
 SINGULAR = 1e-5
@@ -61,6 +69,23 @@ class Data:
         """Types that differ, and mclust's names of them."""
         return MODELS if self.X.shape[1] > 1 else ONE_COLUMN
 
+    def split(self, seed: int) -> tuple[Data, Data]:
+        """Return random rows to fit, and the others."""
+        train, test = split_rows(len(self.X), seed)
+        return self.part(train), self.part(test)
+
+    def part(self, places: Sequence[int]) -> Data:
+        """Return some rows."""
+        labels = [self.labels[i] for i in places] if self.labels else None
+        return replace(self, X=self.X[places], labels=labels)
+
+
+def split_rows(n: int, seed: int) -> tuple[list[int], list[int]]:
+    """Return the places of random rows to fit, and of the others."""
+    order = np.random.default_rng(seed).permutation(n).tolist()
+    held = round(HELD_OUT * n)
+    return order[held:], order[:held]
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -80,6 +105,21 @@ class Fit:
     def collapsed(self) -> bool:
         """Whether the likelihood is that of a component on a few rows, or of equal values."""
         return self.smallest < self.fewest or self.eigenvalue < SINGULAR
+
+
+@dataclass(frozen=True)
+class SplitFit(Fit):
+    """Figures of one fit, those of :class:`Fit` of the rows that were fitted."""
+
+    held_out: float  # log-likelihood of the other rows
+    n_held: int
+    n_fitted: int
+
+    @classmethod
+    def of(cls, fit: Fit, n_fitted: int, logs: Floats) -> SplitFit:
+        """Return a fit with log weights plus log densities (n, k) of the other rows."""
+        held_out = float(logsumexp(logs, axis=1).sum())
+        return cls(**asdict(fit), held_out=held_out, n_held=len(logs), n_fitted=n_fitted)
 
 
 def load(name: str, folder: Path, most: int, seed: int) -> Data:
@@ -121,26 +161,47 @@ def fewest_rows(kind: str, d: int) -> float:
     return 0.0 if kind.startswith("tied") else 2 * (d + n_numbers(kind, d)) / d
 
 
-def judge(
-    data: Data, kind: str, weights: Floats, means: Floats, covariances: Floats, seconds: float
-) -> Fit:
-    """Return the figures of a mixture with covariances (k, d, d): one judge for all tools."""
-    X, (k, d) = data.X, means.shape
-    lower = np.linalg.cholesky(covariances)
-    logs = np.empty((len(X), k))
-    for i in range(k):
-        z = np.linalg.solve(lower[i], (X - means[i]).T)
-        logs[:, i] = -0.5 * np.sum(z**2, axis=0) - np.log(np.diagonal(lower[i])).sum()
-    logs += np.log(np.maximum(weights, 1e-300)) - 0.5 * d * np.log(2 * np.pi)
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Weights (k,), means (k, d) and covariances (k, d, d), their type, and seconds of the fit."""
+
+    kind: str
+    weights: Floats
+    means: Floats
+    covariances: Floats
+    seconds: float
+
+    def log_joint(self, X: Floats) -> Floats:
+        """Return log weights plus log densities, (n, k)."""
+        k, d = self.means.shape
+        lower = np.linalg.cholesky(self.covariances)
+        logs = np.empty((len(X), k))
+        for i in range(k):
+            z = np.linalg.solve(lower[i], (X - self.means[i]).T)
+            logs[:, i] = -0.5 * np.sum(z**2, axis=0) - np.log(np.diagonal(lower[i])).sum()
+        weights = np.log(np.maximum(self.weights, 1e-300))
+        return np.asarray(logs + weights - 0.5 * d * np.log(2 * np.pi))
+
+
+def judge(data: Data, found: Mixture) -> Fit:
+    """Return the figures of a mixture: one judge for all tools."""
+    k, d = found.means.shape
     return figures(
-        logs,
+        found.log_joint(data.X),
         data.labels,
-        kind=kind,
-        n_free=n_parameters(kind, k, d),
-        eigenvalue=float(np.linalg.eigvalsh(covariances).min()),
-        fewest=fewest_rows(kind, d),
-        seconds=seconds,
+        kind=found.kind,
+        n_free=n_parameters(found.kind, k, d),
+        eigenvalue=float(np.linalg.eigvalsh(found.covariances).min()),
+        fewest=fewest_rows(found.kind, d),
+        seconds=found.seconds,
     )
+
+
+def judge_split(train: Data, test: Data, found: Mixture | None) -> SplitFit | None:
+    """Return the figures of rows that were fitted and of others; None of a fit that failed."""
+    if found is None:
+        return None
+    return SplitFit.of(judge(train, found), len(train.X), found.log_joint(test.X))
 
 
 def figures(
@@ -179,42 +240,66 @@ def matrices(kind: str, covariances: Any, k: int, d: int) -> Floats:
     return found if found.ndim == 3 else found[:, :, None] * np.eye(d)
 
 
-def fit_ours(data: Data, kind: str, k: int | str, seed: int) -> Fit:
-    """Fit this library's mixture to all rows."""
-    clock = perf_counter()
-    model = im.GaussianMixture(k, covariance_type=kind, drop_outliers=False, random_state=seed)
+def fit_ours(data: Data, kind: str, k: int | str, seed: int, part: str = "") -> Mixture:
+    """Fit this library's mixture to all rows, or a part of it: its moments, or its moves."""
+    how = part_settings(part, kind)
+    clock = process_time()
+    model = im.GaussianMixture(
+        k, covariance_type=kind, drop_outliers=False, random_state=seed, **how
+    )
     model.fit(data.X)
-    seconds, chosen = perf_counter() - clock, model.covariance_type_
+    seconds, chosen = process_time() - clock, model.covariance_type_
     if data.X.shape[1] == 1:
         chosen = "tied" if chosen.startswith("tied") else "full"
     covariances = matrices(model.covariance_type_, model.covariances_, *model.means_.shape)
-    return judge(data, chosen, model.weights_, model.means_, covariances, seconds)
+    return Mixture(chosen, model.weights_, model.means_, covariances, seconds)
 
 
-def fit_peer(data: Data, kind: str, seed: int) -> Fit | None:
-    """Fit scikit-learn's mixture from many starts; from the best, run EM until it converges."""
+def fit_peer(data: Data, kind: str, seed: int) -> dict[int, Mixture | None]:
+    """Fit scikit-learn's mixture from 1, 10 and 20 starts; from the best, EM until it converges.
+
+    One fit with ``n_init=20`` has the starts of one with 10, and these that of one with 1, because
+    they draw from one sequence of random numbers.
+    """
+    found: dict[int, Mixture | None] = dict.fromkeys(STARTS)
     if kind not in ("spherical", "diag", "tied", "full"):
-        return None
-    clock = perf_counter()
-    model = Peer(data.k, covariance_type=kind, n_init=STARTS, random_state=seed)
+        return found
+    rng, best, seconds = np.random.RandomState(seed), None, 0.0
+    for n in range(1, max(STARTS) + 1):
+        clock = process_time()
+        model = Peer(data.k, covariance_type=kind, random_state=rng)
+        try:
+            model.fit(data.X)
+        except ValueError:  # a covariance that is not positive definite, which ends all starts
+            break
+        seconds += process_time() - clock
+        if best is None or model.lower_bound_ > best.lower_bound_:
+            best = model
+        if n in STARTS:
+            found[n] = continue_peer(data, kind, best, seconds)
+    return found
+
+
+def continue_peer(data: Data, kind: str, best: Peer, seconds: float) -> Mixture | None:
+    """Run scikit-learn's EM on until it converges."""
+    clock = process_time()
     try:
-        model.fit(data.X)
-        model.set_params(warm_start=True, tol=1e-7, max_iter=2000).fit(data.X)
-    except ValueError:  # a covariance that is not positive definite
+        ended = deepcopy(best).set_params(warm_start=True, tol=1e-7, max_iter=2000).fit(data.X)
+    except ValueError:
         return None
-    seconds = perf_counter() - clock
-    covariances = matrices(kind, model.covariances_, *model.means_.shape)
-    return judge(data, kind, model.weights_, model.means_, covariances, seconds)
+    seconds += process_time() - clock
+    covariances = matrices(kind, ended.covariances_, *ended.means_.shape)
+    return Mixture(kind, ended.weights_, ended.means_, covariances, seconds)
 
 
-def fit_mclust(data: Data, seed: int) -> dict[str, Fit]:
-    """Fit mclust's models with k components, by type, and its choice with 1 to 9, "auto"."""
+def fit_mclust(data: Data, k: int | str, seed: int) -> dict[str, Mixture]:
+    """Fit mclust's models with k components, by type, or its choice with 1 to 9, "auto"."""
     names = {model: kind for kind, model in data.types.items()}
-    found: dict[str, Fit] = {}
+    found: dict[str, Mixture] = {}
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder, "rows.csv")
         np.savetxt(rows, data.X, delimiter=",", fmt="%.17g")
-        command = ["Rscript", SCRIPT, "fit", rows, folder, data.k, seed, ",".join(names)]
+        command = ["Rscript", SCRIPT, "fit", rows, folder, k, seed, ",".join(names)]
         done = subprocess.run(
             [str(part) for part in command], capture_output=True, text=True, check=True
         )
@@ -226,8 +311,8 @@ def fit_mclust(data: Data, seed: int) -> dict[str, Fit]:
             covariances = table[:, 1 + d :].reshape(-1, d, d)
             # with one component, mclust calls a model by another name: XII, XXI or XXX
             kind = names.get(model) or names[model.replace("X", "E")]
-            found[names.get(name, name)] = judge(
-                data, kind, table[:, 0], table[:, 1 : 1 + d], covariances, float(seconds)
+            found[names.get(name, name)] = Mixture(
+                kind, table[:, 0], table[:, 1 : 1 + d], covariances, float(seconds)
             )
     return found
 

@@ -6,7 +6,7 @@ import csv
 import sys
 import zipfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from io import TextIOWrapper
 from itertools import product
@@ -14,11 +14,11 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.regression import Lines, Model
-from real_fits import Fit, Floats, figures
+from mixture_parts import MOMENTS, MOVES
+from real_fits import Floats, SplitFit, figures, split_rows
 from regression_parts import Parts
 from regression_peers import Asked, fit_in_r
 
@@ -30,9 +30,8 @@ IN_R = {
 FLIGHTS = {"flights": ("distance", "air_time"), "delays": ("dep_delay", "distance", "arr_delay")}
 SETS = {**IN_R, **dict.fromkeys(FLIGHTS, (3,))}
 NOISES = ("shared", "separate")
-OURS, MOMENTS, MOVES = "RegressionMixture", "moments only", "moves only"
+OURS = "RegressionMixture"
 CONTINUED = "best of flexmix, EM continued"
-HELD_OUT = 0.3  # of the rows
 ITERATIONS = 200  # the default of flexmix
 
 
@@ -52,18 +51,8 @@ class Sample:
 
     def split(self, seed: int) -> tuple[Sample, Sample]:
         """Return random rows to fit, and the others."""
-        order = np.random.default_rng(seed).permutation(len(self.y)).tolist()
-        held = round(HELD_OUT * len(order))
-        return self.part(order[held:]), self.part(order[:held])
-
-
-@dataclass(frozen=True)
-class LineFit(Fit):
-    """Figures of one fit, those of :class:`Fit` of the rows that were fitted."""
-
-    held_out: float  # log-likelihood of the other rows
-    n_held: int
-    n_fitted: int
+        train, test = split_rows(len(self.y), seed)
+        return self.part(train), self.part(test)
 
 
 def flights_file() -> Path | None:
@@ -110,7 +99,7 @@ def log_joint(sample: Sample, lines: Lines) -> Floats:
     return np.asarray(weights - 0.5 * (squares + np.log(2 * np.pi * lines.variances)))
 
 
-def judge(train: Sample, test: Sample, noise: str, lines: Lines, seconds: float) -> LineFit:
+def judge(train: Sample, test: Sample, noise: str, lines: Lines, seconds: float) -> SplitFit:
     """Return the figures of lines: one judge for all tools."""
     model = Model(shared=noise == "shared")
     k, q = lines.coef.shape
@@ -124,8 +113,7 @@ def judge(train: Sample, test: Sample, noise: str, lines: Lines, seconds: float)
         fewest=0.0 if model.shared else 2.0 * (q + 1),
         seconds=seconds,
     )
-    held_out = float(logsumexp(log_joint(test, lines), axis=1).sum())
-    return LineFit(**asdict(fit), held_out=held_out, n_held=len(test.y), n_fitted=len(train.y))
+    return SplitFit.of(fit, len(train.y), log_joint(test, lines))
 
 
 def fit_part(train: Sample, k: int, noise: str, seed: int, part: str) -> Lines:
@@ -153,7 +141,7 @@ def name_of(starts: int) -> str:
 
 def compare(
     sample: Sample, ks: Sequence[int], seed: int, starts: Sequence[int]
-) -> dict[tuple[int, str], dict[str, LineFit]]:
+) -> dict[tuple[int, str], dict[str, SplitFit]]:
     """Fit one split of the rows by every tool: figures by k and noise, and by tool."""
     train, test = sample.split(seed)
     rows, most = (train.X, train.y), max(starts)
@@ -162,7 +150,7 @@ def compare(
     )
     found = {}
     for k, noise in product(ks, NOISES):
-        found[k, noise] = fits = dict[str, LineFit]()
+        found[k, noise] = fits = dict[str, SplitFit]()
         for tool in (OURS, MOMENTS, MOVES):
             clock = process_time()
             lines = fit_part(train, k, noise, seed, tool)

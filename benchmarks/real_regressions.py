@@ -27,14 +27,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import implicitmoments as im
-from real_data import AS_GOOD, VERDICTS, replace_tables, verdict
-from real_fits import export_from_r
-from real_lines import CONTINUED, OURS, SETS, LineFit, Sample, available, compare, load
+from real_data import replace_tables
+from real_fits import SplitFit, export_from_r
+from real_lines import CONTINUED, SETS, Sample, available, compare, load
 from spreads import spread
+from verdicts import summary
 
 # by set, number of lines and noise; of each tool one fit per seed
-Results: TypeAlias = dict[tuple[str, int, str], dict[str, list[LineFit]]]
-HEADS = ("fits", *VERDICTS, "held out: higher", "equal", "lower")
+Results: TypeAlias = dict[tuple[str, int, str], dict[str, list[SplitFit]]]
 
 
 def collect(results: Results, name: str, sample: Sample, options: argparse.Namespace) -> None:
@@ -47,49 +47,8 @@ def collect(results: Results, name: str, sample: Sample, options: argparse.Names
                 there.setdefault(tool, []).append(fit)
 
 
-def pairs(results: Results, tool: str) -> Iterator[tuple[str, LineFit, LineFit]]:
-    """Yield settings, and fits of this library and of another tool to the same rows."""
-    for (name, k, noise), fits in results.items():
-        # a tool that failed for some seeds is not compared
-        if len(fits.get(tool, [])) == len(fits[OURS]):
-            for ours, other in zip(fits[OURS], fits[tool], strict=True):
-                yield f"{name} {k} {noise}", ours, other
-
-
-def summary(results: Results) -> Iterator[str]:
-    """Yield how often this library has the higher likelihood, and where it has the lower."""
-    yield f"| log-likelihood, compared with | {' | '.join(HEADS)} |"
-    yield "|---" * (1 + len(HEADS)) + "|"
-    cases: dict[str, dict[str, list[float]]] = {"fitted": {}, "held-out": {}}
-    tools = dict.fromkeys(tool for fits in results.values() for tool in fits if tool != OURS)
-    for tool in tools:
-        counts = dict.fromkeys(VERDICTS, 0)
-        held = {"higher": 0, "equal": 0, "lower": 0}
-        for setting, ours, other in pairs(results, tool):
-            said = verdict(ours, other)
-            counts[said] += 1
-            gap = ours.held_out - other.held_out
-            word = "equal" if abs(gap) <= AS_GOOD else "higher" if gap > 0 else "lower"
-            held[word] += 1
-            if tool == CONTINUED and said == "lower":
-                below = other.log_likelihood - ours.log_likelihood
-                cases["fitted"].setdefault(setting, []).append(below)
-            if tool == CONTINUED and word == "lower":
-                cases["held-out"].setdefault(setting, []).append(-gap)
-        cells = [sum(counts.values()), *counts.values(), *held.values()]
-        yield f"| {tool} | " + " | ".join(str(cell) for cell in cells) + " |"
-    yield ""
-    for rows, gaps in cases.items():
-        text = "; ".join(f"{name} {max(gap):,.1f} ({len(gap)})" for name, gap in gaps.items())
-        yield (
-            f"Lower than {CONTINUED}, {rows} rows, at most nats (number of seeds): "
-            f"{text or 'none'}."
-        )
-        yield ""
-
-
 # and with how many digits
-FIGURES: dict[str, tuple[Callable[[LineFit], float], int]] = {
+FIGURES: dict[str, tuple[Callable[[SplitFit], float], int]] = {
     "fitted": (lambda fit: fit.log_likelihood / fit.n_fitted, 3),
     "held out": (lambda fit: fit.held_out / fit.n_held, 3),
     "Rand": (lambda fit: np.nan if fit.rand is None else fit.rand, 2),
@@ -121,7 +80,13 @@ def one_set(name: str, sample: Sample, results: Results) -> Iterator[str]:
 
 def tables(results: Results, samples: dict[str, Sample], versions: str) -> Iterator[str]:
     """Yield the lines of all tables in Markdown."""
-    yield from summary(results)
+    named: dict[str, dict[str, list[SplitFit]]] = {}
+    for setting, fits in results.items():
+        seeds = max(map(len, fits.values()))
+        # a tool that failed for some seeds is not compared
+        whole = {tool: found for tool, found in fits.items() if len(found) == seeds}
+        named[" ".join(map(str, setting))] = whole
+    yield from summary(named, [CONTINUED])
     yield versions
     yield ""
     for name, sample in samples.items():

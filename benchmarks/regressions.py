@@ -10,7 +10,9 @@ of random direction with the variance of y, and stopped when the mean log-likeli
 than 1e-6; of ten starts the best likelihood counts. Seconds are of the processor, and the last
 column is the median and the range over seeds of their ratio to one random start in the same
 process. flexmix and mixtools run if R has them, on the same rows, at most ``--limit`` seconds
-each. ``--jobs`` fits so many data sets at a time, each in a process of one thread.
+each. "moments only" and "moves only" are parts of the fit by themselves (regression_parts.py);
+``--without parts`` leaves them out. ``--jobs`` fits so many data sets at a time, each in a process
+of one thread.
 
 ``perturbed`` changes every entry by about 1e-9 of itself, and ``random_state``, and counts fits
 whose log-likelihood is at most 2 nats below that of EM from the truth: of the whole fit, of EM
@@ -34,11 +36,13 @@ import sklearn
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
+from awkward_regressions import awkward
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import Truth, make_regression_mixture
 from implicitmoments.regression import Lines, Model
 from implicitmoments.search import Fitted
+from mixture_parts import MOMENTS, MOVES
 from regression_parts import DEFAULT, Parts
 from regression_peers import fit_in_r, r_packages
 from silence.rates import Run
@@ -203,6 +207,16 @@ def fit_random(plain: Plain, seed: int, n_starts: int) -> dict[str, Outcome]:
     return outcomes
 
 
+def fit_parts(plain: Plain, seed: int) -> dict[str, Outcome]:
+    """Fit by parts of the estimator, each without the others."""
+    k, outcomes = len(plain.truth.weights), {}
+    for name, fit in ((MOMENTS, plain.moments_only), (MOVES, plain.moves_only)):
+        clock = process_time()
+        error = plain.error(fit(k, seed).state)
+        outcomes[name] = Outcome(error, process_time() - clock, k)
+    return outcomes
+
+
 def fit_r(data: Data, seed: int, method: str, limit: float) -> Outcome | None:
     """Fit with an R package; None if it fails or takes too long."""
     X, y, truth = data
@@ -248,6 +262,8 @@ def fit_all(
         outcomes: dict[str, Outcome | None] = {
             "RegressionMixture": fit_ours(data, seed, len(data[2].weights)),
         }
+        if "parts" not in arguments.without:
+            outcomes |= fit_parts(plain, seed)
         if "auto" not in arguments.without:
             outcomes['RegressionMixture("auto")'] = fit_ours(data, seed, "auto")
         if "random" not in arguments.without:
@@ -316,57 +332,6 @@ def row_of(rows: list[tuple[Outcome | None, float]], method: str) -> str:
     )
 
 
-def awkward_inputs() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
-    """Return invalid and unusual inputs, with parameters."""
-    rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(500, 2)), rng.integers(2, size=500)
-    slopes = np.array([[1.0, 2.0], [-1.0, 0.5]])
-    exact = np.sum(X * slopes[labels], axis=1)
-    y = exact + 0.1 * rng.normal(size=500)
-    return {
-        "two lines": (X, y, {}),
-        "constant y": (X, np.ones(500), {}),
-        "no noise": (X, exact, {}),
-        "no noise, separate": (X, exact, {"noise_type": "separate"}),
-        "one exact line": (X, X @ slopes[0], {}),
-        "collinear columns": (np.column_stack([X, X.sum(axis=1)]), y, {}),
-        "a constant column": (np.column_stack([X, np.ones(500)]), y, {}),
-        "all columns constant": (np.ones((500, 2)), y, {}),
-        "fewer rows than coefficients": (rng.normal(size=(8, 20)), rng.normal(size=8), {}),
-        "NaN in X": (np.where(X > 2, np.nan, X), y, {}),
-        "NaN in y": (X, np.where(y > 3, np.nan, y), {}),
-        "k = 1": (X, y, {"n_components": 1}),
-        "d = 1": (X[:, :1], X[:, 0] * np.where(labels, 2, -1), {}),
-        "k above the rows": (X[:5], y[:5], {"n_components": 6}),
-        "parallel lines": (X, X @ slopes[0] + 2.0 * labels + 0.2 * rng.normal(size=500), {}),
-        "far from the origin": (X + 1e4, y + 1e6, {}),
-        "one outlier": (X, np.append(y[:-1], 1e4), {}),
-        "auto, one line": (X, X @ slopes[0] + y - exact, {"n_components": "auto"}),
-        "auto, two lines": (X, y, {"n_components": "auto"}),
-    }
-
-
-def awkward() -> None:
-    """Print the results for invalid and unusual inputs."""
-    print("| input | result |")
-    print("|---|---|")
-    for name, (X, y, how) in awkward_inputs().items():
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            try:
-                model = RegressionMixture(random_state=0, **{"n_components": 2, **how}).fit(X, y)
-            except (ValueError, TypeError) as error:
-                print(f"| {name} | {type(error).__name__}: {str(error).splitlines()[0]} |")
-                continue
-        coef = np.round(model.coef_[:, :3], 2).tolist()
-        words = "; ".join(str(w.message).split(":")[0] for w in said)
-        print(
-            f"| {name} | k = {model.n_components_}, coef {coef}, intercept "
-            f"{np.round(model.intercept_, 2).tolist()}, noise {model.noise_[0]:.2g}"
-            f"{', warns: ' + words if words else ''} |"
-        )
-
-
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -379,7 +344,7 @@ def main() -> None:
     parser.add_argument("--perturbations", type=int, default=20)
     parser.add_argument("--ablations", type=int, default=4, help="perturbations fitted in parts")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit in R")
-    parser.add_argument("--without", nargs="*", default=[], help="auto, random, flexmix, mixtools")
+    parser.add_argument("--without", nargs="*", default=[], help="parts, auto, random, flexmix")
     arguments = parser.parse_args()
     if arguments.table == "awkward":
         awkward()

@@ -53,6 +53,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import startup
+from mixture_parts import MOMENTS, MOVES, part_settings
 from speed_sizes import FEW, FULL, GROWTH, LARGE, MIXTURES, README, Size
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,7 +62,7 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 BOOKS = ("digits", "patches")
 
 TIMED = ("ours", "EM", "KMeans")
-PARTS = ("moments only", "moves only")
+PARTS = (MOMENTS, MOVES)
 HEADS = {"ours": "ours", "EM": "one EM start", "KMeans": "KMeans"}
 
 
@@ -98,12 +99,11 @@ def methods(size: Size, seed: int, means: Floats | None = None) -> dict[str, Any
 
     full = size.shape == "full"
     shape = "full" if full else "spherical"
-    kind, start = ("full", "merge") if full else ("tied_spherical", "moments")
+    kind = "full" if full else "tied_spherical"
     ours = partial(im.GaussianMixture, size.k, covariance_type=kind, random_state=seed)
     found = {
         "ours": ours() if full else im.SphericalMixture(size.k, random_state=seed),
-        "moments only": ours(init_params=start, n_moves=0),
-        "moves only": ours(init_params="k-means++"),
+        **{part: ours(**part_settings(part, kind)) for part in PARTS},
         "EM": Peer(size.k, covariance_type=shape, random_state=seed),
         "KMeans": KMeans(size.k, n_init=1, random_state=seed),
     }

@@ -8,6 +8,7 @@ import numpy as np
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """Return the median, and the least and the largest."""
-    middle, low, high = (f"{each:.{digits}f}" for each in np.percentile(values, [50, 0, 100]))
-    return f"{middle} ({low} to {high})"
+    """Return the median, and the least and the largest where they differ."""
+    at = np.round(np.percentile(values, [50, 0, 100]), digits) + 0.0  # no negative zeros
+    middle, low, high = (f"{each:,.{digits}f}" for each in at)
+    return middle if low == high else f"{middle} ({low} to {high})"

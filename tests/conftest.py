@@ -1,7 +1,9 @@
 """Fixtures shared by all tests."""
 
 import random
+import sys
 import warnings
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +53,15 @@ def shuffle(items, seed):
     for tests in files:
         order.shuffle(tests)
     items[:] = [test for tests in files for test in tests]
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """Return modules of the benchmarks by name."""
+    folder = str(Path(__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    yield import_module
+    sys.path.remove(folder)
 
 
 @pytest.fixture(params=["numpy", "array_api_strict"])

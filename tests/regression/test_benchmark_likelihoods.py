@@ -1,25 +1,11 @@
 """What the benchmark of real data compares: one likelihood for all tools, tables of a page."""
 
-import sys
-from importlib import import_module
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import Lines, Model
-
-BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
-
-
-@pytest.fixture(scope="module")
-def benchmark():
-    """Return modules of the benchmarks by name."""
-    sys.path.insert(0, BENCHMARKS)
-    yield import_module
-    sys.path.remove(BENCHMARKS)
 
 
 @pytest.fixture(scope="module")
