@@ -52,7 +52,7 @@ def test_features_are_among_the_attributes(estimator):
 def fitted():
     """Fits that together hold every statistic."""
     X, _ = make_spherical_mixture(2_000, 3, 4, radius=5.0, random_state=0)
-    yield im.SphericalMixture("auto", random_state=0).fit(X)
+    yield im.SphericalMixture("auto", order=4, random_state=0).fit(X)
     yield im.SphericalMixture(6, random_state=0).fit(np.vstack([X, X + 1e5]))
     yield im.SphericalMixture(3, random_state=0).partial_fit(X)
     X, y, _ = make_regression_mixture(2_000, 2, 4, noise=0.2, random_state=0)

@@ -44,7 +44,9 @@ def activation(given, **how):
 
 
 def mixture(**how):
-    return lambda: im.SphericalMixture(**{"n_components": 3, "random_state": 0, **how}), "apart"
+    return lambda: im.SphericalMixture(
+        **{"n_components": 3, "order": 4, "random_state": 0, **how}
+    ), "apart"
 
 
 def gaussian(**how):

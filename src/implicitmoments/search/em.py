@@ -235,6 +235,7 @@ ROWS_PER_COMPONENT = 400  # means of unit noise are then known to 0.05: a separa
 # EM of a search has so many even where responsibilities of all of them do not fit into memory:
 # with fewer, components in many features are as likely in wrong places as in the right ones.
 FEWEST_PER_COMPONENT = 100
+ROWS_PER_NUMBER = 2  # of the means: above 200 columns that is more
 MORE_ROWS = 4  # times the rows of a sample, where they were too few and the search is repeated
 
 
@@ -244,17 +245,27 @@ class Budget:
 
     Examples
     --------
-    >>> SEARCH.rows_for(10), SEARCH.rows_for(100)
-    (20000, 40000)
+    >>> SEARCH.rows_for(10), SEARCH.rows_for(100), SEARCH.rows_for(60, 512, held=2**25)
+    (20000, 40000, 61440)
     """
 
     rows: int  # rows of the sample, at least
     steps: int  # EM steps, at most
     tol: float  # EM stops when the mean log-likelihood per row can rise by less than this
 
-    def rows_for(self, k: int) -> int:
-        """Return the size of a sample for k components."""
-        return max(self.rows, ROWS_PER_COMPONENT * k)
+    def rows_for(self, k: int, d: int = 1, held: int = 0) -> int:
+        """Return the size of a sample for k components.
+
+        Parameters
+        ----------
+        d : int
+            Numbers of a location. The span of k means among many columns is found from rows in
+            proportion to k·d: with fewer, moves that would help look hopeless.
+        held : int
+            Numbers that memory should hold, which bounds the latter.
+        """
+        located = min(ROWS_PER_NUMBER * k * d, held // d)
+        return max(self.rows, ROWS_PER_COMPONENT * k, located)
 
 
 def most_rows(k: int, held: int) -> int:
