@@ -58,8 +58,11 @@ def test_gains_of_candidates_have_the_square_of_the_units_of_labels():
     rng = np.random.default_rng(0)
     X, y, _ = make_activation_sum(300, 3, 4, random_state=0)
     lines, further = (unit_rows(rng.standard_normal((n, 4))) for n in (2, 20))
-    expected = _candidate_gains(Rows.of(X, y=y), Network(np.ones(2), lines, relu()), further)
-    for unit in (2.0**-26, 2.0**-10, 2.0**26):
-        network = Network(np.full(2, unit), lines, relu())
-        found = _candidate_gains(Rows.of(X, y=unit * y), network, further)
-        np.testing.assert_array_equal(found, unit**2 * expected)
+    for affine in (None, rng.standard_normal(5)):
+        network = Network(np.ones(2), lines, relu(), affine=affine)
+        expected = _candidate_gains(Rows.of(X, y=y), network, further)
+        for unit in (2.0**-26, 2.0**-10, 2.0**26):
+            there = None if affine is None else unit * affine
+            network = Network(np.full(2, unit), lines, relu(), affine=there)
+            found = _candidate_gains(Rows.of(X, y=unit * y), network, further)
+            np.testing.assert_array_equal(found, unit**2 * expected)

@@ -42,8 +42,8 @@ def test_shares_outlive_maps_and_memory(X):
 
 def test_shares_on_a_grid_do_not_depend_on_units_and_origin(X):
     """Those by the bits of rows do: the control."""
-    units, offsets = np.array([2.0**-20, 3.7, 1e6][: X.shape[1]]), np.array([1e3, -2.0, 1e5])
-    there = X * units + (offsets * X.std(axis=0))[: X.shape[1]] * units
+    units, offsets = np.array([2.0**-20, -3.7, 1e6]), np.array([1e3, -2.0, 1e5])
+    there = X * units + offsets * X.std(axis=0) * units
 
     def shares(rows, grid):
         view = Rows.of(rows)
@@ -53,8 +53,11 @@ def test_shares_on_a_grid_do_not_depend_on_units_and_origin(X):
             kept = view.split(i, 3).keep[0]({"x": rows})
             found[kept] = i
             # mapped, held, and weighed with all rows: the same rows
-            held = view.mapped(X.mean(axis=0), 2.0).hold()
-            np.testing.assert_array_equal(held.split(i, 3).kept, kept.sum())
+            every = np.arange(len(rows))
+            mapped = view.mapped(X.mean(axis=0), 2.0)
+            single = view.hold(single=grid)  # keys by bits are those of the precision
+            for held in (mapped.hold(), single, view.take(every)):
+                assert held.split(i, 3).kept == kept.sum()
         return found
 
     np.testing.assert_array_equal(shares(X, grid=True), shares(there, grid=True))

@@ -166,14 +166,16 @@ def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Flo
 
 
 def largest_of_kind(scale: Floats, network: Network) -> Floats:
-    """Return the largest entry of its kind for each unknown: directions have the units of labels.
+    """Return the largest entry of its kind, for each entry of the diagonal of JᵀJ.
 
-    Weights, and the affine part where there is one, have none.
+    Those of directions have the square of the units of labels. Those of weights, and of the
+    affine part where there is one, have none.
     """
     k, q = network.rows.shape
-    turned = np.zeros(len(scale), dtype=bool)
-    turned[k : k + k * q] = True
-    return np.asarray(np.where(turned, scale[turned].max(), scale[~turned].max()))
+    of_directions = np.zeros(len(scale), dtype=bool)
+    of_directions[k : k + k * q] = True
+    largest = scale[of_directions].max(), scale[~of_directions].max()
+    return np.asarray(np.where(of_directions, *largest))
 
 
 def _step(gram: Floats, slope: Floats, damping: float, network: Network) -> Floats | None:

@@ -254,7 +254,7 @@ class MixtureEstimator(MixtureSummary):
         state = found.fitted.state
         free = np.isin(np.arange(state.k), found.at_floor, invert=True)
         sizes, deviations = np.abs(state.means[free]), np.sqrt(state.variances[free])
-        return digits_notes(sizes, deviations, epsilon, self._names())
+        return digits_notes(sizes, deviations, epsilon, self._names(), "a component")
 
     def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
         """Return a note on a mixture with the numbers and names that the estimator has."""

@@ -106,8 +106,7 @@ def fit_gaussians(
         They are a part of the rows, which may be one point.
     """
     k = options.k or options.most
-    held = rows.budget.held
-    n = min(SEARCH.rows_for(k, rows.n_features, held), most_rows(k, held))
+    n = min(SEARCH.rows_for(k, rows.n_features), most_rows(k, rows.budget.held))
     sample = rows.sample(n, rng).merged()
     if not part:
         check_distinct(sample, options.k)

@@ -1,4 +1,4 @@
-"""SphericalMixture: the paper's model, with means decoded from moments."""
+"""SphericalMixture: the model of the paper, by the search of all mixtures of Gaussians."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     Small groups of rows are merged, and moves split and merge components while the likelihood
-    rises, as in :class:`GaussianMixture`, which fits components of other shapes. Where moves fail,
-    or ``order`` is given, means are decoded from implicit moments of orders 4 and 6 (the setting
-    of Theorem 4.19, by orthogonal decomposition), also when there are more components than
-    features, and compete by likelihood. EM on all rows ends the fit.
+    rises, as in :class:`GaussianMixture`, which fits components of other shapes. Where moves fail
+    or are not wanted, or ``order`` is given, means are decoded from implicit moments of orders 4
+    and 6 (the setting of Theorem 4.19, by orthogonal decomposition), also when there are more
+    components than features, and compete by likelihood. EM on all rows ends the fit.
 
     Rows may be in memory, on a device or in a source that is read block by block: the search
     holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
@@ -57,8 +57,9 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
         One variance for all components, or one each. The moments assume one for all.
     order : {2, 4, 6} or "auto", default "auto"
         The even order of the moment that is used. Components are decoded from it and from the
-        moment of one and a half times that order. ``"auto"`` decodes them only where moves fail,
-        and chooses the order by the number of components and features.
+        moment of one and a half times that order. ``"auto"`` decodes them only where moves fail or
+        ``n_moves=0``, for a number of components that was given, and chooses the order by it and
+        the number of features.
     n_moves : int, default 20
         The most moves that are tried on a sample; 0 for EM alone.
     max_iter : int, default 500

@@ -11,7 +11,7 @@ from implicitmoments.notes import Note
 
 
 def digits_notes(
-    sizes: Floats, deviations: Floats, epsilon: float, names: Sequence[str]
+    sizes: Floats, deviations: Floats, epsilon: float, names: Sequence[str], what: str
 ) -> list[Note]:
     """Return a note where rounding takes more than half of the digits of an estimate.
 
@@ -29,6 +29,8 @@ def digits_notes(
         Distance from 1 to the next larger number, in the precision of the estimates.
     names : sequence of str
         Of the c columns.
+    what : str
+        That has the deviations.
 
     Returns
     -------
@@ -37,10 +39,10 @@ def digits_notes(
 
     Examples
     --------
-    >>> (note,) = digits_notes(np.array([[3.0, 5e9]]), np.ones((1, 2)), 2.2e-16, ["a", "b"])
+    >>> (note,) = digits_notes(np.array([[3.0, 5e9]]), np.ones((1, 2)), 2.2e-16, "ab", "rows")
     >>> note.code, note.values["column"], note.values["digits"]
     ('digits_lost', 'b', 5)
-    >>> digits_notes(np.array([[3.0, 5e6]]), np.ones((1, 2)), 2.2e-16, ["a", "b"])
+    >>> digits_notes(np.array([[3.0, 5e6]]), np.ones((1, 2)), 2.2e-16, "ab", "rows")
     []
     """
     ratios = np.divide(sizes, deviations, where=deviations > 0, out=np.zeros_like(sizes))
@@ -49,5 +51,5 @@ def digits_notes(
     lost = float(apart[worst]) * epsilon
     if lost <= np.sqrt(epsilon):
         return []
-    found = {"column": names[worst], "deviations": float(apart[worst])}
+    found = {"column": names[worst], "deviations": float(apart[worst]), "what": what}
     return [Note("digits_lost", {**found, "digits": max(0, int(-np.log10(lost)))})]

@@ -246,7 +246,7 @@ def count_rows(block: Block) -> Sums:
 class KeyGrid:
     """A grid with steps of a part of each column's deviation, on which rows have their keys.
 
-    So shares of rows do not depend on the units of the columns, nor on their origin: an offset of
+    So shares of rows do not depend on the units, signs and origins of the columns: an offset of
     1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the grid in one
     of thousands of rows. The operations are of single numbers: a key does not depend on the block.
     """
@@ -264,7 +264,8 @@ class KeyGrid:
         """Return the keys of rows, (n,) int64."""
         x = as_double(x)
         places = (x - move_like(self.center, x)) * move_like(self.steps, x)
-        return row_keys(namespace_of(x).round(places))
+        xp = namespace_of(x)
+        return row_keys(xp.abs(xp.round(places)))
 
 
 def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:

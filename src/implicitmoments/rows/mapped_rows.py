@@ -230,8 +230,9 @@ class MappedRows:
     def split(self, share: int, n_shares: int, *, out: bool = False) -> Self:
         """Return one of some shares of the rows, or all rows but that share.
 
-        Shares depend on the unmapped content of a row: neither on its position nor on
-        the size of blocks, and equal rows are in one share.
+        Shares depend on the unmapped content of a row, or on its place on the grid of
+        :meth:`keyed_on`: neither on its position nor on the size of blocks, and equal rows are in
+        one share.
 
         Parameters
         ----------

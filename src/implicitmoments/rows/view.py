@@ -13,7 +13,7 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers, draw_numbers
-from implicitmoments.rows.fold import Block, order_by_keys, weights_of
+from implicitmoments.rows.fold import Block, keys_of, order_by_keys, weights_of
 from implicitmoments.rows.folded_rows import FoldedRows
 from implicitmoments.rows.row_selection import Census
 from implicitmoments.rows.sources import ArraySource, as_source, take_along
@@ -138,7 +138,8 @@ class Rows(FoldedRows):
         Rows
             In memory, as mapped; these rows themselves where they are that.
         """
-        return self if self.held and not single else self._holding(self.block, single)
+        held = self.held and not single
+        return self if held else self._holding(self._with_keys(self.block), single)
 
     def take(self, places: Integers, counts: Array | None = None) -> Rows:
         """Return some of the rows that are held in memory.
@@ -155,7 +156,7 @@ class Rows(FoldedRows):
         Rows
             In memory.
         """
-        block = dict(self.source.pick(places))
+        block = dict(self._with_keys(self.source.pick(places)))
         if counts is not None:
             block["counts"] = move_like(counts, block["x"])
         return self._holding(block)
@@ -185,6 +186,10 @@ class Rows(FoldedRows):
             counts = np.add.reduceat(held.counts[order], first)
             held = held.take(order[first], None if np.all(counts == 1) else counts)
         return replace(held, progress=self.progress)
+
+    def _with_keys(self, block: Block) -> Block:
+        """Return a block of the source with the keys that the rows have on a grid."""
+        return block if self.grid is None else {**block, "key": keys_of(block, self.grid)}
 
     def _holding(self, block: Block, single: bool = False) -> Rows:
         columns = dict(block)
@@ -224,7 +229,8 @@ class Rows(FoldedRows):
         if lift not in self._lifts:
             rows = self.transformed(lift)
             small = self.held and rows.small
-            self._lifts[lift] = self._holding(lift(self.block)) if small else rows
+            lifted = lift(self._with_keys(self.block)) if small else {}
+            self._lifts[lift] = self._holding(lifted) if small else rows
         return self._lifts[lift]
 
     @cached_property

@@ -245,7 +245,7 @@ class Budget:
 
     Examples
     --------
-    >>> SEARCH.rows_for(10), SEARCH.rows_for(100), SEARCH.rows_for(60, 512, held=2**25)
+    >>> SEARCH.rows_for(10), SEARCH.rows_for(100), SEARCH.rows_for(60, 512)
     (20000, 40000, 61440)
     """
 
@@ -253,19 +253,17 @@ class Budget:
     steps: int  # EM steps, at most
     tol: float  # EM stops when the mean log-likelihood per row can rise by less than this
 
-    def rows_for(self, k: int, d: int = 1, held: int = 0) -> int:
+    def rows_for(self, k: int, d: int = 1) -> int:
         """Return the size of a sample for k components.
 
         Parameters
         ----------
         d : int
             Numbers of a location. The span of k means among many columns is found from rows in
-            proportion to k·d: with fewer, moves that would help look hopeless.
-        held : int
-            Numbers that memory should hold, which bounds the latter.
+            proportion to k·d: with fewer, moves that would help look hopeless. A sample has
+            fewer where memory holds no more of them.
         """
-        located = min(ROWS_PER_NUMBER * k * d, held // d)
-        return max(self.rows, ROWS_PER_COMPONENT * k, located)
+        return max(self.rows, ROWS_PER_COMPONENT * k, ROWS_PER_NUMBER * k * d)
 
 
 def most_rows(k: int, held: int) -> int:
