@@ -214,8 +214,8 @@ NOTES: dict[str, str] = {
     "some direction, by the precision of the rows, by values that repeat or by `reg_covar` of "
     "`GaussianMixture`: their rows hardly vary there, and the likelihood depends on that bound; "
     "look for values that stand for missing ones, or for a column that depends on others",
-    "digits_lost": "column {column} is so far from 0, {deviations:.0e} deviations of {what}, that "
-    "densities and estimates have about {digits} digits; subtract a constant from it first",
+    "digits_lost": "column {column} is so far from 0, {deviations:.0e} deviations of the {what}, "
+    "that densities and estimates have about {digits} digits; subtract a constant from it first",
     "columns_left_out": "columns without variation were left out of the fit: {columns}",
     "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
     "singular but for a least variance; leave one of them out",

@@ -9,6 +9,7 @@ from implicitmoments import RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.regression import Model, fit_lines, standardise
+from implicitmoments.regression.line_search import some_of
 from implicitmoments.rows import ArraySource, MemoryBudget, Rows, Source
 
 ELSEWHERE = array_api_strict.Device("device1")
@@ -113,6 +114,7 @@ def test_samples_are_bounded(data, gaussian):
     assert not mapped.held
     for n in (100, 5_000, 10**9):
         assert mapped.sample(n).n <= 700
+        assert some_of(mapped, n, width=24).n <= 700 * 6 // 24
     how = {"most": 3, "gaussian": gaussian, "seed": 0, "max_iter": 100, "tol": 1e-7}
     fitted = fit_lines(mapped, 3, Model(), **how)
     assert fitted.fit.em.converged

@@ -10,7 +10,6 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     check_squares,
-    machine_epsilon,
     move_like,
     namespace_of,
     to_numpy,
@@ -235,7 +234,8 @@ class MixtureEstimator(MixtureSummary):
         rows, n_out, self._near = self._without_outliers(rows)
         self._check_enough(n_out + max(rows.kept, round(rows.total)))
         rows = rows.without(find_constants(rows))
-        found = fit_by_scale(rows, self._options(rows), rng)
+        options = self._options(rows)
+        found = fit_by_scale(rows, options, rng)
         self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
         self._store_fit(found, rows)
         within = look_within(found.view, rows, self._mixture(), rng)
@@ -245,7 +245,7 @@ class MixtureEstimator(MixtureSummary):
         which = np.flatnonzero(np.isin(order, found.at_floor)).tolist()
         if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
             self.notes_.append(Note("variance_at_floor", {"which": which}))
-        self.notes_ += self._rounding_notes(found, machine_epsilon(rows.first["x"]))
+        self.notes_ += self._rounding_notes(found, options.epsilon)
         self._store_errors(rows, found.view)
         return found.view
 
@@ -254,7 +254,7 @@ class MixtureEstimator(MixtureSummary):
         state = found.fitted.state
         free = np.isin(np.arange(state.k), found.at_floor, invert=True)
         sizes, deviations = np.abs(state.means[free]), np.sqrt(state.variances[free])
-        return digits_notes(sizes, deviations, epsilon, self._names(), "a component")
+        return digits_notes(sizes, deviations, epsilon, self._names(), "component")
 
     def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
         """Return a note on a mixture with the numbers and names that the estimator has."""

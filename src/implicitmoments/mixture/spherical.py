@@ -36,10 +36,10 @@ class SphericalMixture(SphericalMixtureDescription, MixtureEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     Small groups of rows are merged, and moves split and merge components while the likelihood
-    rises, as in :class:`GaussianMixture`, which fits components of other shapes. Where moves fail
-    or are not wanted, or ``order`` is given, means are decoded from implicit moments of orders 4
-    and 6 (the setting of Theorem 4.19, by orthogonal decomposition), also when there are more
-    components than features, and compete by likelihood. EM on all rows ends the fit.
+    rises, as in :class:`GaussianMixture`, which fits components of other shapes. Where moves
+    fail, with ``n_moves=0`` or a given ``order``, means are decoded from implicit moments of
+    orders 4 and 6 (the setting of Theorem 4.19, by orthogonal decomposition), also when there are
+    more components than features, and compete by likelihood. EM on all rows ends the fit.
 
     Rows may be in memory, on a device or in a source that is read block by block: the search
     holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library

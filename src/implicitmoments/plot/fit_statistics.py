@@ -31,7 +31,7 @@ MISSING = {
     "spectra_not_stored": "it was fitted by an older version, which did not store all of them",
     "spectra_of_paper_method": "`method='paper'` keeps none",
     "spectra_of_likelihood": "it is fitted by likelihood, and moments are at most a start",
-    "spectra_not_decoded": "no moments were decoded, for which `order=4` asks",
+    "spectra_not_decoded": "no moments were decoded, as they are with `order=4`",
     "spectra_of_groups": "its rows form groups far apart that were fitted separately",
     "spectra_of_one_component": "one component needs no moments",
     "spectra_of_one_column": "a moment of one column is one number, which cannot separate {k} "

@@ -56,7 +56,7 @@ def rounding_notes(
     labels = np.full((lines.k, 1), abs(standard.center))
     sizes = np.hstack([labels, np.abs(coef * standard.inputs.mean)])
     deviations = np.repeat(noise[:, None], sizes.shape[1], axis=1)
-    return digits_notes(sizes, deviations, epsilon, ["y", *names], "the noise")
+    return digits_notes(sizes, deviations, epsilon, ["y", *names], "noise")
 
 
 def fit_notes(fitted: FittedLines, noise: float) -> list[Note]:

@@ -14,7 +14,6 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     index_like,
-    machine_epsilon,
     move_like,
     namespace_of,
     to_numpy,
@@ -43,6 +42,7 @@ from implicitmoments.regression.products import columns_of
 from implicitmoments.regression.standard_errors import ScoredLines, line_errors
 from implicitmoments.regression.summary import RegressionMixtureSummary
 from implicitmoments.rows import RandomState, Rows, Source
+from implicitmoments.rows.constants import precision_of
 from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.search import unknown_errors
 from implicitmoments.search.noise import draw_scales
@@ -203,7 +203,7 @@ class RegressionMixture(RegressionMixtureSummary, Predictions, DensityCriteria, 
             **fit_stats(fitted, standard),
         }
         notes += fit_notes(fitted, float(np.sqrt(fitted.lines.variances.max())))
-        epsilon = machine_epsilon(given.first["x"])
+        epsilon = precision_of(given.first["x"])
         notes += rounding_notes(standard, fitted.lines, epsilon, column_names(self))
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))

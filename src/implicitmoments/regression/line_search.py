@@ -172,8 +172,7 @@ class Found:
             return (self._after(child) if child.level > found.level else found), 0.0
         grown = [self._grown() for _ in range(N_GROWTHS)]
         crossed = cross_populations(family, rows, [*grown, self.state], fresh, patience, rng)
-        best = run_em(family, rows, crossed.state, EM_ON_SAMPLE)
-        return self._after(best), crossed.apart if few else 0.0
+        return self._fitted(crossed.state), crossed.apart if few else 0.0
 
     def search_again(self) -> Found:
         """Return the best of these lines, others grown from one, and both crossed, after moves."""

@@ -30,7 +30,7 @@ def digits_notes(
     names : sequence of str
         Of the c columns.
     what : str
-        That has the deviations.
+        What the deviations are of: ``"component"`` or ``"noise"``.
 
     Returns
     -------
@@ -39,10 +39,10 @@ def digits_notes(
 
     Examples
     --------
-    >>> (note,) = digits_notes(np.array([[3.0, 5e9]]), np.ones((1, 2)), 2.2e-16, "ab", "rows")
+    >>> (note,) = digits_notes(np.array([[3.0, 5e9]]), np.ones((1, 2)), 2.2e-16, "ab", "noise")
     >>> note.code, note.values["column"], note.values["digits"]
     ('digits_lost', 'b', 5)
-    >>> digits_notes(np.array([[3.0, 5e6]]), np.ones((1, 2)), 2.2e-16, "ab", "rows")
+    >>> digits_notes(np.array([[3.0, 5e6]]), np.ones((1, 2)), 2.2e-16, "ab", "noise")
     []
     """
     ratios = np.divide(sizes, deviations, where=deviations > 0, out=np.zeros_like(sizes))

@@ -138,8 +138,9 @@ class Rows(FoldedRows):
         Rows
             In memory, as mapped; these rows themselves where they are that.
         """
-        held = self.held and not single
-        return self if held else self._holding(self._with_keys(self.block), single)
+        if self.held and not single:
+            return self
+        return self._holding(self._with_keys(self.block), single)
 
     def take(self, places: Integers, counts: Array | None = None) -> Rows:
         """Return some of the rows that are held in memory.
@@ -228,9 +229,9 @@ class Rows(FoldedRows):
         """
         if lift not in self._lifts:
             rows = self.transformed(lift)
-            small = self.held and rows.small
-            lifted = lift(self._with_keys(self.block)) if small else {}
-            self._lifts[lift] = self._holding(lifted) if small else rows
+            if self.held and rows.small:
+                rows = self._holding(lift(self._with_keys(self.block)))
+            self._lifts[lift] = rows
         return self._lifts[lift]
 
     @cached_property
