@@ -11,6 +11,7 @@ from implicitmoments.density import (
     compare_degrees,
     expand,
     least_degree,
+    make_folds,
     mixture_tail,
 )
 from implicitmoments.mixture import find_span
@@ -109,3 +110,13 @@ def test_the_standard_error_is_that_of_differences_row_by_row():
     assert twice.error == pytest.approx(once.error / math.sqrt(2), rel=0.02)
     # scores themselves are spread by 1.5 a row: their difference is known better
     assert 0 < once.error < 0.6 / math.sqrt(len(X))
+
+
+def test_rows_are_held_out_in_three_folds_or_in_one_where_that_is_enough(rng):
+    rows = Rows.of(rng.normal(size=(300, 2)))
+    folds = make_folds(rows, fewest=4)
+    assert [kept.kept + held.kept for kept, held in folds] == [300] * 3
+    assert sum(held.kept for _, held in folds) == 300
+    (few,) = make_folds(rows, fewest=4, enough=folds[0][1].kept)
+    assert [each.kept for each in few] == [each.kept for each in folds[0]]
+    assert make_folds(rows, fewest=301) == []

@@ -10,6 +10,7 @@ from implicitmoments.density.clipped_density import (
 from implicitmoments.density.degree import (
     compare_degrees,
     least_degree,
+    make_folds,
     mixture_tail,
 )
 from implicitmoments.density.hermite_expansion import (

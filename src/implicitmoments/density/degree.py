@@ -20,6 +20,9 @@ Fit: TypeAlias = Callable[[Rows], Callable[[int], ClippedDensity]]
 Last: TypeAlias = dict[int, tuple[ClippedDensity, ...]]
 
 FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
+# Held-out rows that are enough to compare degrees: a proportion of them is known to 0.001, and
+# further folds would only add digits to it.
+ENOUGH_HELD = 2**18
 STEP = 0.02  # of integrals over the line; halving it changes them by less than 1e-3 of their size
 BEYOND = 8.0  # standard deviations: the mass of a Gaussian beyond is below 1e-15
 
@@ -108,6 +111,29 @@ class DegreeScores:
 NOT_COMPARED = DegreeScores({}, 0.0, 0.0)  # of a degree given by the user or by epsilon
 
 
+def make_folds(rows: Rows, fewest: int, enough: int = ENOUGH_HELD) -> list[tuple[Rows, Rows]]:
+    """Return rows to learn from and rows held out, for each fold.
+
+    There are three folds, or one where rows are many. They depend on the content of rows, so equal
+    rows are held out together.
+
+    Parameters
+    ----------
+    fewest : int
+        Rows to learn from that a fold must have.
+    enough : int
+        Rows held out that need no further folds.
+    """
+    folds = list[tuple[Rows, Rows]]()
+    for i in range(FOLDS):
+        kept, held = rows.split(i, FOLDS, out=True), rows.split(i, FOLDS)
+        if held.kept and kept.kept >= fewest:
+            folds.append((kept, held))
+            if held.kept >= enough:
+                break
+    return folds
+
+
 def compare_degrees(
     fit: Fit, rows: Rows, degrees: Sequence[int], *, fewest: int, highest: int = 0
 ) -> DegreeScores:
@@ -116,40 +142,40 @@ def compare_degrees(
     ``fit(kept)`` learns from the rows of a fold what all degrees share, and returns a function of
     the degree that returns a density. ``degrees``, in ascending order, are compared in any case;
     while the last scores more than the one before by more than a standard error, the next even
-    degree is tried, up to ``highest``. Folds depend on the content of rows, so equal rows are held
-    out together; those with fewer than ``fewest`` rows to learn from, and those with degenerate
-    rows, are left out.
+    degree is tried, up to ``highest``. Folds are those of :func:`make_folds`; degenerate ones are
+    left out.
     """
+    folds = make_folds(rows, fewest)
     # the last density of each fold, with which that of the next degree is compared
-    last: Last = {
-        i: ()
-        for i in range(FOLDS)
-        if rows.split(i, FOLDS).kept and rows.split(i, FOLDS, out=True).kept >= fewest
-    }
+    last: Last = dict.fromkeys(range(len(folds)), ())
     found, wanted = NOT_COMPARED, list(degrees)
     while wanted:
-        found, last = _score(fit, rows, wanted, last, found)
+        found, last = _score(fit, folds, wanted, last, found)
         following = wanted[-1] + 2
         wanted = [following] if found.rising and following <= highest else []
     return found
 
 
 def _score(
-    fit: Fit, rows: Rows, degrees: Sequence[int], before: Last, found: DegreeScores
+    fit: Fit,
+    folds: Sequence[tuple[Rows, Rows]],
+    degrees: Sequence[int],
+    before: Last,
+    found: DegreeScores,
 ) -> tuple[DegreeScores, Last]:
     """Add degrees to those that were compared, given the last density of each fold."""
     last: Last = {}
     scores, rise, square, total = np.zeros(len(degrees)), 0.0, 0.0, TINY
     for i, known in before.items():
-        kept = rows.split(i, FOLDS, out=True)
+        kept, held = folds[i]
         try:
             densities = fit(kept.hold() if kept.small else kept)  # it is passed over many times
         except InputError:  # degenerate rows
             continue
         compared = known + tuple(densities(degree) for degree in degrees)
         last[i] = compared[-1:]
-        sums = rows.split(i, FOLDS).fold(
-            partial(_sum_likelihoods, compared), width=rows.n_features, what="held-out likelihood"
+        sums = held.fold(
+            partial(_sum_likelihoods, compared), width=held.n_features, what="held-out likelihood"
         )
         scores += np.asarray(sums["scores"])[len(known) :]
         rise += float(sums["rise"])

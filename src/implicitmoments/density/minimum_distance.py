@@ -21,7 +21,7 @@ from implicitmoments.density.clipped_density import (
     evaluate_rows,
     probe_gaussian,
 )
-from implicitmoments.density.degree import FOLDS, DegreeScores, Fit
+from implicitmoments.density.degree import DegreeScores, Fit, make_folds
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Rows
 
@@ -97,14 +97,10 @@ def held_out_excess(
 ) -> Floats | None:
     """Average the excess at the rows of each fold, of densities learned from the others.
 
-    Folds with fewer than ``fewest`` rows to learn from, and those with degenerate rows, are left
-    out; None if all are.
+    Folds are those of :func:`make_folds`; degenerate ones are left out. None if all are.
     """
     total, found = 0.0, np.zeros((len(degrees), len(degrees)))
-    for i in range(FOLDS):
-        kept, held = rows.split(i, FOLDS, out=True), rows.split(i, FOLDS)
-        if not held.kept or kept.kept < fewest:
-            continue
+    for kept, held in make_folds(rows, fewest):
         try:
             density = fit(kept.hold() if kept.small else kept)
         except InputError:  # degenerate rows

@@ -97,7 +97,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     degree : int, "cv" or "auto", default "cv"
         Of the polynomial. Its total degree in (x, y). ``"auto"``: what the bound on the truncation
         error requires for ``epsilon``, or 2 where there is no bound. ``"cv"``: the even degree
-        with the highest held-out likelihood in three folds, among those up to two above that,
+        with the highest held-out likelihood in folds, among those up to two above that,
         and higher ones while it increases by more than its standard error.
     epsilon : float, default 0.05
         The total variation distance aimed at: half of it for truncation, 0.02 of it for clipping.

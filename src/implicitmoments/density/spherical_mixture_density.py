@@ -114,7 +114,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         nearest to the rows: densities are compared on the sets where one of them exceeds another
         (minimum distance of Devroye and Lugosi). Of degrees that are equally near up to chance
         it is the highest. ``"cv"``: the same, by the mean of this distance and of that from rows
-        held out in three folds.
+        held out in three folds, or in one where rows are many.
     epsilon : float, default 0.05
         The total variation distance aimed at, of which clipping may cost 0.02. The report says
         where the truncation error is at most half of it.
