@@ -313,12 +313,21 @@ def test_equal_rows_are_merged_whatever_their_first_columns_are(repeated):
 
 
 def test_keys_do_not_depend_on_blocks_or_on_the_layout():
-    X = np.random.default_rng(0).normal(size=(600, 40))
+    X = np.random.default_rng(0).normal(size=(2_000, 40))
     keys = row_keys(X)
-    for size in (1, 2, 5, 300):
-        pieces = [row_keys(X[start : start + size]) for start in range(0, 600, size)]
+    for size in (1, 7, 300):
+        pieces = [row_keys(X[start : start + size]) for start in range(0, len(X), size)]
         np.testing.assert_array_equal(keys, np.concatenate(pieces))
     np.testing.assert_array_equal(keys, row_keys(np.asfortranarray(X)))
+    np.testing.assert_array_equal(keys[::2], row_keys(X[::2]))
+    np.testing.assert_array_equal(keys[::-1], row_keys(np.asfortranarray(X)[::-1]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_keys_are_those_of_the_values_in_double_precision(dtype):
+    X = np.random.default_rng(0).integers(-2, 3, size=(50, 3)).astype(dtype)
+    np.testing.assert_array_equal(row_keys(X), row_keys(X.astype(np.float64)))
+    assert len(row_keys(X[:0])) == 0
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -9,6 +9,7 @@ import numpy as np
 
 from implicitmoments.arrays.namespace import (
     Array,
+    Floats,
     eye_like,
     index_like,
     namespace_of,
@@ -246,7 +247,7 @@ def pair_rows(rows: Array) -> Array:
 
 
 LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
-KEYED = 256  # rows that are hashed at a time: they stay in the cache
+HASHED = 2**15  # entries of rows that are hashed at a time: they stay in the cache
 COLUMN_FACTOR = np.int64(0x9E3779B97F4A7C15 - 2**64)  # odd; 2⁶⁴ by the golden ratio
 
 
@@ -254,7 +255,8 @@ def row_keys(x: Array) -> Array:
     """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
     xp = namespace_of(x)
     if isinstance(x, np.ndarray):
-        pieces = [_mix_columns(x[i : i + KEYED]) for i in range(0, len(x), KEYED)]
+        step = max(1, HASHED // max(1, x.shape[1]))
+        pieces = [_mix_in_place(x[i : i + step]) for i in range(0, len(x), step)]
         bits: Array = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
     else:
         bits = _mix_columns(x)
@@ -269,8 +271,24 @@ def _mix_columns(x: Array) -> Array:
     xp = namespace_of(x)
     # + 0.0 maps −0 to 0; upper bits go to the lower half too, where those of integers are 0
     bits = _fold_bits(xp, _bits(xp.astype(turned(x), xp.float64) + 0.0), 32)
-    factors = index_like(np.cumprod(np.full(int(x.shape[1]), COLUMN_FACTOR)), bits)
+    factors = index_like(_column_factors(x), bits)
     return xp.sum(bits * factors[:, None], axis=0)
+
+
+def _mix_in_place(x: Floats) -> Array:
+    """Return what :func:`_mix_columns` does, in the layout of the rows and in one copy of them."""
+    by_columns = x.strides[0] < x.strides[1]
+    copied = np.add(x.T if by_columns else x, 0.0, dtype=np.float64, order="C")
+    bits = copied.view(np.int64)
+    bits ^= (bits >> 32) & (2**32 - 1)
+    factors = _column_factors(x)
+    mixed: Array = factors @ bits if by_columns else bits @ factors
+    return mixed
+
+
+def _column_factors(x: Array) -> Any:
+    """Return a factor for each column of rows (n, d)."""
+    return np.cumprod(np.full(int(x.shape[1]), COLUMN_FACTOR))
 
 
 def _fold_bits(xp: Any, bits: Array, shift: int) -> Array:
