@@ -107,6 +107,12 @@ class SymmetricChain:
         """Return the chain with one more step."""
         return SymmetricChain((*self.steps, step), self.noise)
 
+    def first(self, order: int) -> SymmetricChain:
+        """Return the chain of the first steps; this one, with what it has computed, for all."""
+        if order == self.order:
+            return self
+        return SymmetricChain(self.steps[:order], self.noise)
+
     def like(self, other: Array) -> SymmetricChain:
         """Return the chain in the library, the precision and on the device of an array."""
         noise = move_like(self.noise, other)

@@ -93,7 +93,7 @@ class BalancedMoments:
         """
         wanted = list(orders)
         longest = max((max(self.by_order[n]) for n in wanted), default=0)
-        images = SymmetricChain(self.chain.steps[:longest], self.chain.noise).images(coordinates)
+        images = self.chain.first(longest).images(coordinates)
         xp = namespace_of(coordinates)
         answers = {}
         for n in wanted:
