@@ -17,6 +17,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     as_double,
+    dot_rows,
     move_like,
     namespace_of,
     pair_rows,
@@ -46,8 +47,8 @@ class LowerOrders:
         left = block["y"] - self.mean - x @ move_like(self.slope, x)
         if self.basis is None or self.form is None:
             return left
-        xp, z = namespace_of(x), x @ move_like(self.basis.T, x)
-        squares = xp.sum((z @ move_like(self.form, x)) * z, axis=1)
+        z = x @ move_like(self.basis.T, x)
+        squares = dot_rows(z @ move_like(self.form, x), z)
         return left - (squares - float(np.trace(self.form))) / 2
 
 

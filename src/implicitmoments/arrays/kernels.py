@@ -241,6 +241,14 @@ def outer_rows(left: Array, right: Array) -> Array:
     return xp.reshape(np.einsum("ia,ib->iab", left, right), (n, a * b))
 
 
+def dot_rows(left: Array, right: Array) -> Array:
+    """Return the inner product of each row of one matrix with that of another, (n,)."""
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        products: Array = np.einsum("ij,ij->i", left, right)
+        return products
+    return namespace_of(left, right).sum(left * right, axis=1)
+
+
 def pair_rows(rows: Array) -> Array:
     """Return products of pairs i ≤ j per row, ``(n, k)`` to ``(n, k (k + 1) / 2)``, j fastest."""
     xp = namespace_of(rows)

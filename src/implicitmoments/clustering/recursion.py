@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, dot_rows, move_like, namespace_of, to_numpy
 from implicitmoments.clustering.bayes_rule import (
     BayesRule,
     excess_variance,
@@ -146,10 +146,10 @@ class Shapes:
         xp, scores = namespace_of(x), []
         for mean, offset, axes in zip(self.means, self.offsets, self.axes, strict=True):
             moved = x - move_like(mean, x)[None, :]
-            squares = xp.sum(moved * moved, axis=1)
+            squares = dot_rows(moved, moved)
             if len(axes):
                 along = moved @ xp.matrix_transpose(move_like(axes, x))
-                squares = squares - xp.sum(along * along, axis=1)
+                squares = squares - dot_rows(along, along)
             scores.append(float(offset) - squares / 2)
         return xp.argmax(xp.stack(scores, axis=1), axis=1)
 

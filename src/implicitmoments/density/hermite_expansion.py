@@ -24,6 +24,7 @@ from implicitmoments.arrays import (
     Array,
     Floats,
     descending_eigh,
+    dot_rows,
     eye_like,
     move_like,
     namespace_of,
@@ -129,7 +130,7 @@ def graded_answers(
         for i in range(int(left.shape[0])):
             pulled = left[i, :, :] @ matrix
             for j in range(int(right.shape[0])):
-                answers[i + j + 2 * n, :] += xp.sum(pulled * right[j, :, :], axis=1)
+                answers[i + j + 2 * n, :] += dot_rows(pulled, right[j, :, :])
     for g in range(a + b + 1):  # so many choices of slots have a grade
         answers[g, :] /= math.comb(a + b, g) * math.factorial(g)
     return answers

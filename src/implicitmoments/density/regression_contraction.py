@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, dot_rows, move_like, namespace_of, to_numpy
 from implicitmoments.density.hermite_expansion import DenseExpansion
 from implicitmoments.density.regression_expansion import (
     LabelConstant,
@@ -83,7 +83,7 @@ class ContractedExpansion(LabelExpansion):
             left, right = split_order(a)
             moved = move_like(form, x)
             for n, matrix in enumerate(contracted_forms(chain, left, right, moved)):
-                answer = xp.sum((images[left - n] @ matrix) * images[right - n], axis=1)
+                answer = dot_rows(images[left - n] @ matrix, images[right - n])
                 found[:, a + 2 * j] += self.scale ** (2 * a) * answer
         return found
 

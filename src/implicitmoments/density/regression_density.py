@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.stats import chi2, norm
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, dot_rows, move_like, namespace_of, to_numpy
 from implicitmoments.density.clipped_density import RATED, ClippedDensity
 from implicitmoments.density.line_distribution import LineDistribution, Residuals
 from implicitmoments.density.regression_expansion import LabelExpansion, hermite_values
@@ -112,7 +112,7 @@ class RegressionFrame:
         """Return the logarithm of the density of X at points given as x' (n, d)."""
         log_volume = float(np.linalg.slogdet(self.whitener)[1])
         constant = len(self.mean) / 2 * math.log(2 * math.pi) - log_volume
-        return -namespace_of(x).sum(x * x, axis=1) / 2 - constant
+        return -dot_rows(x, x) / 2 - constant
 
     def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
         """Return rows (n, d + 1) with these coordinates, drawn from G otherwise."""

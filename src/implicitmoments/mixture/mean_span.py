@@ -12,6 +12,7 @@ from implicitmoments.arrays import (
     Array,
     Entries,
     Floats,
+    dot_rows,
     move_like,
     namespace_of,
 )
@@ -82,7 +83,7 @@ class SphericalSpan:
     def log_density(self, X: Array) -> Array:
         """Return the logarithm of G = N(center, variance · I) at rows (n, d)."""
         moved = X - move_like(self.center, X)[None, :]
-        squared = namespace_of(X).sum(moved * moved, axis=1) / self.variance
+        squared = dot_rows(moved, moved) / self.variance
         return -squared / 2 - X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
 
     def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:

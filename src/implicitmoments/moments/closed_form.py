@@ -13,6 +13,7 @@ import numpy as np
 
 from implicitmoments.arrays import (
     Array,
+    dot_rows,
     eye_like,
     move_like,
     namespace_of,
@@ -101,7 +102,7 @@ class BalancedMoments:
             total = xp.zeros_like(coordinates[:, 0])
             for contracted, form in enumerate(self.dropped[n]):
                 left, right = images[a - contracted], images[b - contracted]
-                total = total + xp.sum((left @ move_like(form, left)) * right, axis=1)
+                total = total + dot_rows(left @ move_like(form, left), right)
             # the frame divides both the point and the moment by scale, n times each
             answers[n] = total * self.frame.scale ** (2 * n) / math.sqrt(math.factorial(n))
         return answers
@@ -121,7 +122,7 @@ class BalancedMoments:
             return images @ move_like(form[0, :], images)
         total: Any = 0.0
         for head, tail in evaluate_split(circuit, inputs, left, right):
-            total = total + namespace_of(head).sum((head @ move_like(form, head)) * tail, axis=1)
+            total = total + dot_rows(head @ move_like(form, head), tail)
         found: Array = total
         return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, dot_rows, move_like, namespace_of, to_numpy
 from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.rows.fold import DEFAULT_BUDGET, blocks
 
@@ -28,7 +28,7 @@ def squared_lengths(x: Array, center: Floats, scale: Floats) -> Array:
     origin, unit = move_like(center, x)[None, :], move_like(scale, x)[None, :]
     if not isinstance(x, np.ndarray):
         z = (x - origin) / unit
-        return namespace_of(x).sum(z * z, axis=1)
+        return dot_rows(z, z)
     found = np.empty(len(x), x.dtype)
     for rows in blocks(range(len(x)), max(1, DEFAULT_BUDGET.cache // x.shape[1])):
         z = x[rows.start : rows.stop] - origin
@@ -42,7 +42,7 @@ def squared_distances(x: Array, others: Array) -> Array:
     xp = namespace_of(x)
     shift = others[:1, :]  # rows far away may lie close together
     x, others = x - shift, others - shift
-    squares = xp.sum(x * x, axis=1)[:, None] + xp.sum(others * others, axis=1)[None, :]
+    squares = dot_rows(x, x)[:, None] + dot_rows(others, others)[None, :]
     return squares - 2 * (x @ xp.matrix_transpose(others))
 
 
@@ -53,11 +53,11 @@ def near_any(x: Array, others: Array, reach: float) -> Array:
     """
     size = DEFAULT_BUDGET.rows_per_block(int(others.shape[0]), x)
     xp, found = namespace_of(x), []
-    longest = xp.sqrt(xp.max(xp.sum(others * others, axis=1))) + reach
+    longest = xp.sqrt(xp.max(dot_rows(others, others))) + reach
     for rows in blocks(range(int(x.shape[0])), size):
         part = x[rows.start : rows.stop, :]
         apart = xp.min(squared_distances(part, others), axis=1)
-        found.append((apart < reach**2) & (xp.sum(part * part, axis=1) <= longest**2))
+        found.append((apart < reach**2) & (dot_rows(part, part) <= longest**2))
     return xp.concat(found)
 
 
