@@ -13,7 +13,7 @@ SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q
 LOWEST := .venv-lowest
 
 .PHONY: demo test test-slow test-lowest stress coverage dist-check lint types layers unit docs gallery \
-	linkcheck format clean
+	linkcheck paper format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/implicitmoments demo
@@ -69,6 +69,12 @@ gallery: $(VENV)/.dev
 linkcheck: $(VENV)/.dev
 	$(SPHINX) -b linkcheck docs docs/_build/linkcheck
 
+# Two pages, by pandoc and LaTeX (Debian: pandoc, texlive-latex-recommended, lmodern).
+paper:
+	cd paper && pandoc paper.md --citeproc --include-in-header preamble.tex \
+		--metadata author="The implicitmoments developers" --variable papersize=a4 \
+		--variable geometry=hmargin=1.9cm,vmargin=1.6cm --output paper.pdf
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -95,4 +101,4 @@ $(LOWEST)/.dev: pyproject.toml constraints/lowest.txt
 
 clean:
 	rm -rf docs/_build docs/generated docs/gallery docs/sg_execution_times.rst
-	rm -rf $(VENV) $(LOWEST) coverage .coverage dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) coverage .coverage dist paper/paper.pdf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

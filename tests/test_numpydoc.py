@@ -67,7 +67,7 @@ def test_fields_of_records_are_documented(record):
     text = "\n".join(base.__doc__ or "" for base in record.__mro__)
     named = {
         name
-        for names in re.findall(r"^ +(\w+(?:, \w+)*) : ", text, re.M)
+        for names in re.findall(r"^ *(\w+(?:, \w+)*) : ", text, re.M)
         for name in names.split(", ")
     }
     assert {field.name for field in dataclasses.fields(record)} <= named

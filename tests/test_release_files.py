@@ -29,6 +29,11 @@ def pythons():
 def test_the_version_is_the_same_everywhere():
     assert read("CITATION.cff")["version"] == PROJECT["version"]
     assert read("recipe/recipe.yaml")["context"]["version"] == PROJECT["version"]
+    released = re.findall(
+        r"^## (\d\S*) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M
+    )
+    citation = read("CITATION.cff")
+    assert released[0] == (citation["version"], citation["date-released"])
 
 
 def test_links_of_the_long_description_are_absolute():

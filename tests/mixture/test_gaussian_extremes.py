@@ -55,6 +55,14 @@ def test_far_groups_do_not_overlap(rng):
     assert model.notes_ == []
 
 
+def test_the_covariance_type_of_far_groups_is_chosen(far):
+    model = im.GaussianMixture(2, covariance_type="auto", random_state=0).fit(far * [1.0, 3.0])
+    assert model.covariance_type_ == "tied_diag"
+    scores = model.stats_["bic_by_covariance_type"]
+    assert min(scores, key=scores.get) == "tied_diag"
+    np.testing.assert_allclose(model.covariances_, [1.0, 9.0], rtol=0.3)
+
+
 def test_verbose_fits_of_far_groups_say_what_they_did(far, capsys):
     im.GaussianMixture(2, verbose=1, random_state=0).fit(far)
     assert capsys.readouterr().out

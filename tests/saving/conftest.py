@@ -1,7 +1,7 @@
 """Small fitted models of every estimator, and what they answer.
 
-``python tests/saving/conftest.py`` writes the files of the present schema to tests/data; files of
-older schemas stay as they are.
+``python tests/saving/conftest.py`` writes the files of the present schema to tests/data, and the
+names that they may have; files of older schemas, and of releases, stay as they are.
 """
 
 import json
@@ -15,9 +15,11 @@ import pytest
 import implicitmoments as im
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.problems import cosine, leaky_relu, relu
-from implicitmoments.saving import SCHEMA
+from implicitmoments.registry import ESTIMATORS
+from implicitmoments.saving import SCHEMA, declaration_of
 
 DATA = Path(__file__).parents[1] / "data"
+RELEASED = 6  # the schema of the latest release
 
 
 @cache
@@ -92,6 +94,7 @@ MODELS = {
     "mixture generator": mixture(random_state=np.random.default_rng(3)),
     "mixture RandomState": mixture(random_state=np.random.RandomState(3)),
     **{f"gaussian {name}": gaussian(covariance_type=name) for name in (*COVARIANCE_TYPES, "auto")},
+    "gaussian student": gaussian(noise="student"),
     "gaussian given": gaussian(means_init=np.eye(3), warm_start=True),
     "density": density(),
     "density cv": (lambda: im.SphericalMixtureDensity(2, random_state=0), "close"),
@@ -100,6 +103,7 @@ MODELS = {
     "clusterer": (lambda: im.SphericalMixtureClusterer(3, random_state=0), "apart"),
     "regression": regression(),
     "regression separate": regression(noise_type="separate", fit_intercept=False),
+    "regression student": regression(noise="student"),
     "regression auto": regression(n_components="auto", max_components=3),
     "regression density": regression_density(),
     "regression density contracted": regression_density(method="contracted", fit_intercept=False),
@@ -114,7 +118,12 @@ KEPT = {  # one of each estimator, in tests/data
     "regression": "regression",
     "regression_density": "regression density",
 }
-ADDED = {"gaussian": "gaussian full"}  # since schema 4
+ADDED = {
+    "gaussian": "gaussian full",  # since schema 4
+    "activation_signed": "activation signed",  # these since schema 6
+    "gaussian_student": "gaussian student",
+    "regression_student": "regression student",
+}
 
 
 @cache
@@ -161,7 +170,10 @@ def kept(request):
 @pytest.fixture
 def library():
     """What tests of this folder share."""
-    return {"fitted": fitted, "answers": answers, "rows": rows, "points": points, "told": told}
+    return {
+        **{"fitted": fitted, "answers": answers, "rows": rows, "points": points, "told": told},
+        "names": names,
+    }
 
 
 @pytest.fixture
@@ -196,7 +208,22 @@ def told(model):
     return {name: np.asarray(value, dtype=float).tolist() for name, value in found.items()}
 
 
+def names():
+    """Return the names that model files may have, by estimator: ``?`` marks optional ones."""
+    lines = []
+    for estimator in sorted(ESTIMATORS.values()):
+        declared = declaration_of(estimator)
+        optional = {f"{name}?" for name in set(declared.estimator.saved) - declared.required}
+        lines.append(estimator)
+        lines.append(f"  parameters: {', '.join(declared.parameters)}")
+        lines.append(f"  fitted: {', '.join(sorted(declared.required | optional))}")
+        lines += [f"  {kind}: {', '.join(c.hints)}" for kind, c in sorted(declared.codecs.items())]
+    return lines
+
+
 def write_files():
+    if SCHEMA <= RELEASED:
+        raise SystemExit(f"schema {SCHEMA} is released: raise SCHEMA, and add a migration")
     folder = DATA / f"schema_{SCHEMA}"
     folder.mkdir(parents=True, exist_ok=True)
     kept = KEPT | ADDED
@@ -204,6 +231,7 @@ def write_files():
         im.save(fitted(case), folder / f"{name}.safetensors")
     expected = {name: told(fitted(case)) for name, case in kept.items()}
     (folder / "answers.json").write_text(json.dumps(expected, indent=1) + "\n")
+    (folder / "names.txt").write_text("\n".join(names()) + "\n")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,12 @@ def test_every_estimator_has_a_file_of_every_schema(schema):
     assert found == {name for name in estimators if SINCE.get(name, 1) <= schema}
 
 
+def test_names_in_files_change_with_the_schema_only(library):
+    """Files of a release keep their names: others need another schema and a migration."""
+    stored = (DATA / f"schema_{SCHEMA}" / "names.txt").read_text()
+    assert library["names"]() == stored.splitlines()
+
+
 def test_a_file_read_and_saved_has_the_present_schema(kept, tmp_path):
     im.save(im.load(DATA / "schema_1" / f"{kept}.safetensors"), tmp_path / "model")
     assert f'\\"schema\\":{SCHEMA},'.encode() in (tmp_path / "model").read_bytes()

@@ -177,6 +177,7 @@ class Command(TyperCommand):
                     # where a module was being imported, an interruption may come as another error
                     raise SystemExit(_end_stopped(came, ctx.params.get("checkpoint"))) from reason
                 _print_line("error", _sentence(reason))
+                _flush_output()
                 bad = isinstance(reason, BAD) and not _is_numeric(reason)
                 raise SystemExit(BAD_INPUT if bad else FAILED) from reason
 
@@ -206,6 +207,7 @@ class CommandGroup(TyperGroup):
             status = 0
         except OSError as reason:  # of --help and --version
             _print_line("error", f"standard output: {reason.strerror}")
+            _flush_output()
             raise SystemExit(FAILED) from reason
         except Exception as reason:
             # typer has classes of its own for usage, or click's, by its version
@@ -328,6 +330,14 @@ def name_full_device(place: str) -> Iterator[None]:
         if named or reason.errno not in NO_ROOM:
             raise
         raise OSError(reason.errno, reason.strerror, place) from reason
+
+
+def _flush_output() -> None:
+    """Write unflushed output, or drop it if that fails, as the interpreter would do once more."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _drop_output()
 
 
 def _drop_output() -> None:
