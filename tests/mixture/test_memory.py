@@ -80,3 +80,13 @@ def test_shapes_are_compared_on_a_part_of_the_rows_first():
         assert [note.code for _, note in found] == [code] * (code is not None)
         peaks.append(peak[0])
     assert peaks[0] < 0.7 * peaks[1]
+
+
+def test_moves_that_a_small_sample_leaves_open_are_tried_on_more_rows():
+    """Components overlap: with 107 rows each chance pays for merges, with 400 it does not."""
+    X, _ = make_spherical_mixture(12_000, 30, 8, radius=3.0, separation=2.5, random_state=0)
+    rows = Rows(ArraySource(X), budget=MemoryBudget(held=X.size))
+    model = im.SphericalMixture(30, random_state=0).fit(rows)
+    assert model.stats_["sample_rows"] == len(X) > rows.budget.held // 30
+    whole = im.SphericalMixture(30, random_state=0).fit(X)
+    assert model.lower_bound_ >= whole.lower_bound_ - 2 / len(X)

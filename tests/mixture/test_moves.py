@@ -18,13 +18,13 @@ from implicitmoments.rows.outliers import leave_out_outliers
 from implicitmoments.search import (
     SEARCH,
     insertion_gains,
+    matrix_shares,
     merge_cheapest,
     merge_losses,
     rank_moves,
     responsibilities,
     run_em,
     search_moves,
-    trials,
     worth_of_component,
 )
 from implicitmoments.search.em import most_rows
@@ -252,7 +252,7 @@ def test_moves_are_ranked_on_as_many_rows_as_fit_into_memory(data, spoilt, monke
     """A third of the rows show the same splits, in units of all rows; EM has all of them."""
     rows, means = data
     whole = rank_moves(FAMILY, rows, spoilt, np.random.default_rng(0))
-    monkeypatch.setattr(trials, "DEFAULT_BUDGET", MemoryBudget(held=K * rows.n // 3))
+    monkeypatch.setattr(matrix_shares, "DEFAULT_BUDGET", MemoryBudget(held=K * rows.n // 3))
     part = rank_moves(FAMILY, rows, spoilt, np.random.default_rng(0))
     assert part.shares.shares.shape == (rows.n // 3, K)
     assert part.unit == pytest.approx(3.0, abs=0.01)
@@ -280,3 +280,17 @@ def test_samples_of_many_components_have_enough_rows_for_each():
     held = 2**25
     assert most_rows(400, held) == held // 400
     assert most_rows(1_000, held) == 100_000
+
+
+def test_an_infinite_target_leaves_the_sure_moves(data, spoilt, few_rows):
+    rows, means = data
+    done = search_moves(FAMILY, rows, spoilt, 10, np.random.default_rng(0), target=np.inf)
+    assert (done.accepted, done.tried) == (1, 1)
+    assert nearest(done.state.means, means).max() < 0.5
+    # 60 rows in 64 features leave moves open that chance may pay for
+    rows, means = few_rows
+    right = settled(rows, means)
+    ranking = rank_moves(FAMILY, rows, right, np.random.default_rng(0))
+    assert next(ranking.promising(), None) is not None
+    done = search_moves(FAMILY, rows, right, 10, np.random.default_rng(0), target=np.inf)
+    assert done.tried == 0

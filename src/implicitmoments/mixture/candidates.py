@@ -8,7 +8,8 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, to_numpy
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, inverse_roots
-from implicitmoments.rows import Rows
+from implicitmoments.rows import DEFAULT_BUDGET, Rows, blocks
+from implicitmoments.search.em import Places
 
 # Starts of a split, in standard deviations of the component along an axis.
 HALVES = 0.8  # on either side: the means of the halves of a Gaussian
@@ -24,7 +25,8 @@ RIDGE = 0.01  # of the mean variance, added to that of a half: it may have no wi
 N_AXES, N_RANDOM, N_WORST = 3, 2, 4
 POWER_STEPS = 4  # iterations for the longest axes: a start needs no digits
 N_NEAREST = 3  # components next to each, the midpoints to which may hide another
-N_SPARSE, SPARSE, NEIGHBOURS = 60, 0.3, 40  # seeds, share of rows, neighbours averaged
+# Seeds, at least one for each component that there is; share of rows; neighbours averaged.
+N_SPARSE, SPARSE, NEIGHBOURS = 60, 0.3, 40
 
 
 def split_starts(
@@ -169,7 +171,8 @@ def missing_components(
     root = inverse_root(pooled)
     low = np.argsort(to_numpy(log_density), kind="stable")[: max(1, int(SPARSE * rows.n))]
     points = np.asarray(rows.points[low], dtype=np.float64)
-    places = neighbour_means(points, _in_metric(points, root), rng)
+    seeds = rng.choice(len(points), min(max(N_SPARSE, state.k), len(points)), replace=False)
+    places = neighbour_means(points, _in_metric(points, root), seeds)
     means = np.vstack([midpoints(state, root), places])
     within = scaled(NEW, state.d) * pooled if free else pooled
     weights = np.full(len(means), 0.5 / state.k)
@@ -189,10 +192,11 @@ def midpoints(state: Gaussians, root: Floats) -> Floats:
     return np.vstack([(state.weights @ m)[None, :], (m[i] + m[j]) / 2])
 
 
-def neighbour_means(points: Floats, z: Floats, rng: np.random.Generator) -> Floats:
+def neighbour_means(points: Floats, z: Floats, seeds: Places) -> Floats:
     """Return means of the neighbours of some points; z are the points in the metric used."""
-    seeds = rng.choice(len(z), min(N_SPARSE, len(z)), replace=False)
-    apart = np.sum(z**2, axis=1) - 2 * z[seeds] @ z.T
-    n = min(NEIGHBOURS, len(z))
-    nearest = np.argpartition(apart, n - 1, axis=1)[:, :n]
-    return np.asarray(points[nearest].mean(axis=1))
+    squares, n, means = np.sum(z**2, axis=1), min(NEIGHBOURS, len(z)), list[Floats]()
+    for part in blocks(range(len(seeds)), max(1, DEFAULT_BUDGET.block // len(z))):
+        apart = squares - 2 * z[seeds[part.start : part.stop]] @ z.T
+        nearest = np.argpartition(apart, n - 1, axis=1)[:, :n]
+        means.append(points[nearest].mean(axis=1))
+    return np.concatenate(means)

@@ -18,6 +18,7 @@ from implicitmoments.mixture.gaussians import (
     Gaussians,
 )
 from implicitmoments.mixture.initialisation import MOST_STARTS, QUICK, n_starts
+from implicitmoments.mixture.more_rows import is_scarce, search_more
 from implicitmoments.mixture.span import Span, principal_span
 from implicitmoments.mixture.starts import (
     POORER,
@@ -43,10 +44,7 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
-from implicitmoments.search.em import MORE_ROWS, Places, most_rows
-
-# A component lighter than 0.25/k needs more rows to be distinguished from a tail of another.
-FAINT = 0.25
+from implicitmoments.search.em import Places, most_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,22 +249,6 @@ def view_of(name: str, sample: Rows, options: Options, columns: int | None = Non
     return view
 
 
-def search_more(
-    best: Found, rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
-) -> Found:
-    """Try moves on more rows where a component is light."""
-    view = best.view
-    k = best.state.k
-    light = float(best.state.weights.min()) < FAINT / k
-    if k == 1 or not light or sample.n >= rows.kept or not options.n_moves:
-        return best
-    n = min(MORE_ROWS * sample.n, most_rows(k, rows.budget.held))
-    more = view.hold(rows.sample(n, rng)).merged()
-    worth = worth_of_component(view.family, more, best.state)
-    again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)
-    return replace(best.after(again), searched=(*best.searched, again), sample=more)
-
-
 def search_types(
     rows: Rows, sample: Rows, options: Options, rng: np.random.Generator
 ) -> dict[str, Found]:
@@ -355,6 +337,8 @@ def search_type(
     elif k > 1 and options.n_moves:
         penalty = family.n_parameters(found.state) * math.log(rows.total)
         target = 0.5 * (penalty + offset - least)  # the log-likelihood at which BIC is ``least``
+        if is_scarce(everything, k):
+            target = math.inf
         searched = search_moves(
             family, rows, found.state, options.n_moves, rng, target=target, worth=worth
         )

@@ -14,7 +14,7 @@ from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, Gaussia
 from implicitmoments.rows import DEFAULT_BUDGET, Rows
 from implicitmoments.search import splits
 from implicitmoments.search.em import concatenate
-from implicitmoments.search.trials import LARGEST_LOG
+from implicitmoments.search.shares import LARGEST_LOG
 
 if TYPE_CHECKING:
     from implicitmoments.mixture.family import GaussianFamily

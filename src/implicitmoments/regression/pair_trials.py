@@ -13,7 +13,7 @@ from implicitmoments.regression.products import as_sum, columns_of, weighted_pro
 from implicitmoments.rows import Rows
 from implicitmoments.search import splits
 from implicitmoments.search.em import concatenate
-from implicitmoments.search.trials import LARGEST_LOG
+from implicitmoments.search.shares import LARGEST_LOG
 
 if TYPE_CHECKING:
     from implicitmoments.regression.family import LineFamily

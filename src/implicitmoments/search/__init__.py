@@ -36,6 +36,8 @@ from implicitmoments.search.information import (
     unknown_errors,
     weight_errors,
 )
+from implicitmoments.search.listed_shares import list_shares
+from implicitmoments.search.matrix_shares import responsibilities
 from implicitmoments.search.moves import (
     ENOUGH,
     GROW,
@@ -46,15 +48,9 @@ from implicitmoments.search.moves import (
     rank_moves,
     search_moves,
 )
+from implicitmoments.search.shares import Shares
 from implicitmoments.search.splits import split_gains
-from implicitmoments.search.trials import (
-    Merges,
-    Shares,
-    insertion_gains,
-    merge_losses,
-    merges_of,
-    responsibilities,
-)
+from implicitmoments.search.trials import Merges, insertion_gains, merge_losses, merges_of
 
 __all__ = [
     "ENOUGH",
@@ -87,6 +83,7 @@ __all__ = [
     "grow_and_prune",
     "information_sums",
     "insertion_gains",
+    "list_shares",
     "measure_information",
     "merge_cheapest",
     "merge_losses",

@@ -203,7 +203,7 @@ def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E]) -> i
     shares = ranking.shares
     odds = family.log_joint(ranking.rows, ranking.parts[at]) - shares.log_density[:, None]
     taken = np.exp(np.minimum(to_numpy(odds), 0.0))
-    return int((to_numpy(shares.shares * shares.counts[:, None]).T @ taken).argmax())
+    return int(shares.weighted(taken).argmax())
 
 
 def merge_note(less: Alternative[S]) -> Note:

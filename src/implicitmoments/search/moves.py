@@ -10,7 +10,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, namespace_of
+from implicitmoments.arrays import Floats
 from implicitmoments.search import trials
 from implicitmoments.search.em import (
     LOCAL,
@@ -24,13 +24,14 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
+from implicitmoments.search.shares import Shares
 from implicitmoments.search.splits import (
     fitted_parameters,
     gain_needed,
     most_by_chance,
     split_gains,
 )
-from implicitmoments.search.trials import Merges, Shares, total_rows
+from implicitmoments.search.trials import Merges, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
@@ -152,7 +153,8 @@ def search_moves(  # noqa: PLR0913 (each documented)
     Parameters
     ----------
     target : float
-        A log-likelihood: moves that are not likely to reach it are not tried.
+        A log-likelihood: moves that are not likely to reach it are not tried. Those that are sure
+        to pay always are; for inf no others.
     worth, ranking
         As ``worth`` and ``before`` in :func:`rank_moves`.
     budget : Budget
@@ -200,10 +202,11 @@ def _swaps(
     First splits or insertions, EM of all components, and the merges or drops that then cost least:
     all splits that are sure to repay a merge, where they are several, and then one at a time. Last
     the reverse: a component in the wrong place holds rows of a missing one, and a split finds
-    them only without it.
+    them only without it. Where an infinite rise is needed, only what is sure.
     """
     few, sure = replace(budget, steps=BETWEEN), ranking.sure()
-    several = [sure] if len(sure) > 1 else []
+    alone = math.isinf(needed)
+    several = [sure] if len(sure) > (0 if alone else 1) else []
     single = (np.array([at]) for at in ranking.promising(needed))
     for places in chain(several, single):
         larger = run_em(family, rows, ranking.apply(state, places), few).state
@@ -212,8 +215,8 @@ def _swaps(
         if split and set(merges.pairs[0].tolist()) == {state.k - 1, state.k}:
             yield places, None  # its parts, which are last, are one again: EM would end as before
         else:
-            yield places, merge_to(family, rows, larger, state.k, merges)
-    if ranking.merges is not None and ranking.overlap:
+            yield places, merge_to(family, rows, larger, state.k, merges, ranking.by_chance)
+    if ranking.merges is not None and ranking.overlap and not alone:
         smaller = run_em(family, rows, ranking.merges.apply(state), few).state
         worth = float(ranking.needed(ranking.merges.losses[0] + needed))
         again = rank_moves(family, rows, smaller, rng, local, ranking, worth)
@@ -243,9 +246,7 @@ def rank_moves(
         either are estimates.
     """
     every = rows
-    rows, state = trials.affordable(family, every, state)
-    found = trials.responsibilities(family, rows, state)
-    sums = family.expect(rows, found.shares * found.counts[:, None], state)
+    rows, state, found, sums = trials.look_at(family, every, state)
     pool = family.pool(sums, state)
     known = {} if before is None else _unchanged(before, found)
     merges = trials.merge_losses(family, rows, state, found, sums) if state.k > 1 else None
@@ -275,20 +276,14 @@ def rank_moves(
 
 def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
     """Return the splits known of components whose responsibilities have hardly changed."""
-    xp, old, new = namespace_of(found.shares), before.shares.shares, found.shares
-    if old.shape[0] != new.shape[0]:  # other rows were looked at
-        return {}
-    common = before.shares.common(found)
+    old = before.shares
+    if type(old) is not type(found) or old.counts.shape != found.counts.shape:
+        return {}  # other rows were looked at
+    which = old.common(found).argmax(axis=0)
+    moved, most = found.moved(old, which), SAME * old.totals()[which]
     places = {int(i): at for at, i in enumerate(before.origins) if i >= 0}
-    known = {}
-    for j, i in enumerate(common.argmax(axis=0)):
-        if int(i) not in places:
-            continue
-        moved = xp.sum(xp.abs(new[:, j] - old[:, int(i)]) * found.counts)
-        if float(moved) < SAME * float(xp.sum(old[:, int(i)] * found.counts)):
-            at = places[int(i)]
-            known[j] = (float(before.gains[at]), before.parts[at])
-    return known
+    same = ((j, places.get(int(which[j]))) for j in np.flatnonzero(moved < most).tolist())
+    return {j: (float(before.gains[at]), before.parts[at]) for j, at in same if at is not None}
 
 
 def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
@@ -296,16 +291,29 @@ def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     return trials.merges_of(family, rows, state).apply(state)
 
 
-def merge_to(family: Family[R, S, E], rows: R, state: S, k: int, merges: Merges[S]) -> S:
+def merge_to(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    k: int,
+    merges: Merges[S],
+    by_chance: float = 0.0,
+) -> S:
     """Return the state with k components: half of those that are too many merge at once.
+
+    And all that are two parts of one component, whose merges lose no more than chance explains.
 
     Parameters
     ----------
     merges : Merges
         Of the state.
+    by_chance : float
+        The most that two parts of a component gain by chance.
     """
     while True:
-        state = merges.apply(state, merges.cheap(math.inf)[: (state.k - k + 1) // 2])
+        surplus, parts = state.k - k, len(merges.cheap(by_chance))
+        at_once = min(surplus, max(parts, (surplus + 1) // 2))
+        state = merges.apply(state, merges.cheap(math.inf)[:at_once])
         if state.k == k:
             return state
         merges = trials.merges_of(family, rows, state)

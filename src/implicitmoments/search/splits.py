@@ -11,9 +11,9 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, index_like, namespace_of, to_numpy
 from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S, concatenate
-from implicitmoments.search.trials import FEWEST_TRIALS, LARGEST_LOG, Shares, weighted_sum
+from implicitmoments.search.shares import LARGEST_LOG, Shares, weighted_sum
+from implicitmoments.search.trials import FEWEST_TRIALS
 
-HELD = 1e-3  # responsibility above which a component holds a row: less of it is no evidence
 # A split is judged by few steps on few rows first: 3 steps, on 400 rows, four per parameter, or so
 # many that no gain by chance, a nat per parameter, is taken for one that is of use.
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_SAFETY = 400, 3, 3.0
@@ -30,10 +30,9 @@ class _Held:
     @classmethod
     def of(cls, found: Shares, i: int) -> _Held:
         """Return the rows of component i."""
-        share = to_numpy(found.shares[:, i])
-        places = np.flatnonzero(share > HELD)
+        places, shares = found.held_by(i)
         counts = to_numpy(found.counts[index_like(places, found.counts)])
-        return cls(places, share[places].astype(np.float64) * counts)
+        return cls(places, shares.astype(np.float64) * counts)
 
     @property
     def n(self) -> int:

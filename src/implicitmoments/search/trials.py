@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic
+from typing import Generic
 
 import numpy as np
 
@@ -14,81 +12,36 @@ from implicitmoments.arrays import (
     Floats,
     cross_sums,
     exp_into,
-    index_like,
-    machine_epsilon,
     map_into,
     move_like,
     namespace_of,
-    on_host,
-    softmax_rows,
     to_numpy,
 )
-from implicitmoments.rows import DEFAULT_BUDGET, blocks
-from implicitmoments.rows.constants import DOUBLE
-from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, Places, R, S
+from implicitmoments.rows import DEFAULT_BUDGET
+from implicitmoments.search.em import (
+    FEWEST_PER_COMPONENT,
+    LOCAL,
+    SEARCH,
+    Budget,
+    E,
+    Family,
+    Places,
+    R,
+    S,
+)
+from implicitmoments.search.listed_shares import list_shares
+from implicitmoments.search.matrix_shares import (
+    affordable,
+    column_blocks,
+    most_rows_of,
+    responsibilities,
+)
+from implicitmoments.search.shares import LARGEST_LOG, Densities, Shares
 
 PARTNERS = 3  # merge candidates per component: 3 k exact losses were enough in prototypes
 SAME_ROWS = 0.5  # cosine of the responsibilities of two insertions that are at one place
 FEWEST_TRIALS = 3  # starts of a split or an insertion that run to the end
-LARGEST_LOG = 80.0  # of a ratio of densities, in float32
-# Times the least loss of a merge. A merge matters if it is the cheapest, or, at half its loss, the
-# cheapest with a part of a component: less than twice the least, and twice that for few rows.
-FAR = 4.0
 PART = 0.5  # of the rows of a component that a part of it holds
-SMALLEST_REST = 1e-37  # share of the other components in a row: the least of float32, about
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Responsibilities of a state for held rows."""
-
-    shares: Array  # (n, k)
-    log_density: Array  # (n,)
-    counts: Array  # (n,), how often each row counts
-
-    @property
-    def log_likelihood(self) -> float:
-        """Of all rows."""
-        return weighted_sum(self.counts, self.log_density)
-
-    def columns(self, chosen: Places) -> Array:
-        """Return responsibilities of some components, (n, m)."""
-        if isinstance(self.shares, np.ndarray):
-            return self.shares.T[chosen].T  # which stays in column-major order
-        return namespace_of(self.shares).take(self.shares, index_like(chosen, self.shares), axis=1)
-
-    @cached_property
-    def _small(self) -> Array:
-        """Sums of responsibilities of at most one half, (n,)."""
-        xp = namespace_of(self.shares)
-        total = xp.zeros_like(self.log_density)
-        for chosen in _column_blocks(self, int(self.shares.shape[1])):
-            own = self.columns(chosen)
-            total = total + xp.sum(xp.where(own > 0.5, xp.zeros_like(own), own), axis=1)
-        return total
-
-    def others(self, chosen: Places) -> Array:
-        """Return 1 − r of some components, (n, m): a sum of shares where that would round to 0."""
-        xp, own = namespace_of(self.shares), self.columns(chosen)
-        return xp.where(own > 0.5, self._small[:, None], 1 - own)
-
-    def common(self, other: Shares) -> Floats:
-        """Return sums over rows of products of responsibilities, of these and others, (k, m)."""
-        found = [
-            to_numpy(cross_sums(self.shares, other.columns(chosen) * self.counts[:, None]))
-            for chosen in _column_blocks(other, int(other.shares.shape[1]), DEFAULT_BUDGET.block)
-        ]
-        return np.concatenate(found, axis=1)
-
-    def part(self, family: Family[R, S, E], rows: R, n: int) -> tuple[R, Shares]:
-        """Return about n of the rows, which count as much as all, and their responsibilities."""
-        if int(self.counts.shape[0]) <= n:
-            return rows, self
-        some, places = _some_rows(family, rows, n)
-        at, xp = index_like(places, self.counts), namespace_of(self.counts)
-        # in column-major order as before
-        shares = xp.matrix_transpose(xp.take(xp.matrix_transpose(self.shares), at, axis=1))
-        return some, Shares(shares, xp.take(self.log_density, at), family.counts(some))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,35 +89,18 @@ class Merges(Generic[S]):
         return np.asarray(every.min(axis=0))
 
 
-def responsibilities(family: Family[R, S, E], rows: R, state: S) -> Shares:
-    """Return the responsibilities and log densities of held rows."""
-    shares, log_density = softmax_rows(family.log_joint(rows, state))
-    return Shares(shares, log_density, family.counts(rows))
+def look_at(family: Family[R, S, E], rows: R, state: S) -> tuple[R, S, Shares, E]:
+    """Return held rows, a state, its responsibilities for them, and its expectations.
 
-
-def affordable(family: Family[R, S, E], rows: R, state: S) -> tuple[R, S]:
-    """Return held rows whose responsibilities fit into memory, and the state after EM of them.
-
-    All rows where they fit. Others count as much as all: predictions are of all rows. A step of EM
-    on some rows gives the state what changes that are fitted to the same rows will have.
+    All rows where a matrix of responsibilities fits into memory, or a list of those that matter.
     """
-    counts = family.counts(rows)
-    halves = 2 if machine_epsilon(counts) > DOUBLE else 1  # numbers of single precision in one
-    n = halves * DEFAULT_BUDGET.held // state.k
-    if int(counts.shape[0]) <= n:
-        return rows, state
-    some, _ = _some_rows(family, rows, n)
-    return some, family.m_step(family.e_step(some, state), state)
-
-
-def _some_rows(family: Family[R, S, E], rows: R, n: int) -> tuple[R, Places]:
-    """Return n of the rows, drawn at random, which count as much as all, and their places."""
-    own = family.counts(rows)
-    every = int(own.shape[0])
-    places = np.sort(np.random.default_rng(0).choice(every, n, replace=False))
-    at = index_like(places, own)
-    counts = every / n * to_numpy(namespace_of(own).take(own, at)).astype(np.float64)
-    return family.part(rows, places, counts), places
+    if int(family.counts(rows).shape[0]) > most_rows_of(family, rows, state):
+        listed = list_shares(family, rows, state)
+        if listed is not None:
+            return rows, state, *listed
+    rows, state = affordable(family, rows, state)
+    found = responsibilities(family, rows, state)
+    return rows, state, found, family.expect(rows, found.shares * found.counts[:, None], state)
 
 
 def total_rows(family: Family[R, S, E], rows: R) -> float:
@@ -196,18 +132,19 @@ def insertion_gains(
     """
     if candidates.k == 0:
         return np.zeros(0), candidates
-    few = budget.steps // 3
-    some, there = found.part(family, rows, SEARCH.rows)
-    gains, trials = _fit_insertions(family, some, there, candidates, few)
-    best = _different(family, some, there, gains, trials)
+    few, enough = budget.steps // 3, FEWEST_PER_COMPONENT * found.k
+    some = found.sampled(family, rows, SEARCH.rows)  # which tell places apart
+    first = some if enough <= SEARCH.rows else found.sampled(family, rows, enough)
+    gains, trials = _fit_insertions(family, *first, candidates, few)
+    best = _different(family, *some, gains, trials)
     trials = trials.take(best[: max(FEWEST_TRIALS, trials.k // 4)])
     gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
-    order = _different(family, some, there, gains, trials)
+    order = _different(family, *some, gains, trials)
     return gains[order], trials.take(order)
 
 
 def _different(
-    family: Family[R, S, E], rows: R, found: Shares, gains: Floats, trials: S
+    family: Family[R, S, E], rows: R, found: Densities, gains: Floats, trials: S
 ) -> Places:
     """Return trials by their gains, without those that take the same rows as a better one."""
     most = max(FEWEST_TRIALS, DEFAULT_BUDGET.block // int(found.counts.shape[0]))
@@ -224,17 +161,17 @@ def _different(
 
 
 def _fit_insertions(
-    family: Family[R, S, E], rows: R, found: Shares, candidates: S, steps: int
+    family: Family[R, S, E], rows: R, found: Densities, candidates: S, steps: int
 ) -> tuple[Floats, S]:
     """Run EM of each candidate beside a mixture, in parts that bound the memory."""
-    parts = map(candidates.take, _column_blocks(found, candidates.k, DEFAULT_BUDGET.block))
+    parts = map(candidates.take, column_blocks(found, candidates.k, DEFAULT_BUDGET.block))
     climbed = [_insert_at_once(family, rows, found, part, steps) for part in parts]
     gains, trials = zip(*climbed, strict=True)
     return np.concatenate(gains), trials[0].join(*trials[1:])
 
 
 def _insert_at_once(
-    family: Family[R, S, E], rows: R, found: Shares, trials: S, steps: int
+    family: Family[R, S, E], rows: R, found: Densities, trials: S, steps: int
 ) -> tuple[Floats, S]:
     for _ in range(steps):
         odds, rest = _odds(family, rows, found, trials)
@@ -247,7 +184,7 @@ def _insert_at_once(
     return to_numpy(found.counts @ map_into("log", odds)).astype(np.float64), trials
 
 
-def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[Array, Array]:
+def _odds(family: Family[R, S, E], rows: R, found: Densities, trials: S) -> tuple[Array, Array]:
     """Return w φ / p of each row and trial (n, m), and the shares 1 - w of the mixture (m,)."""
     odds = family.log_joint(rows, trials)
     odds -= found.log_density[:, None]
@@ -257,10 +194,7 @@ def _odds(family: Family[R, S, E], rows: R, found: Shares, trials: S) -> tuple[A
 
 def merges_of(family: Family[R, S, E], rows: R, state: S) -> Merges[S]:
     """Return what it costs to merge pairs of components or to drop one, the cheapest first."""
-    rows, state = affordable(family, rows, state)
-    found = responsibilities(family, rows, state)
-    sums = family.expect(rows, found.shares * found.counts[:, None], state)
-    return merge_losses(family, rows, state, found, sums)
+    return merge_losses(family, *look_at(family, rows, state))
 
 
 def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums: E) -> Merges[S]:
@@ -275,57 +209,18 @@ def merge_losses(family: Family[R, S, E], rows: R, state: S, found: Shares, sums
     sums : Expectations
         Both of ``state``.
     """
-    k, xp, counts = state.k, namespace_of(found.shares), found.counts
+    k, rest = state.k, np.log1p(-np.minimum(state.weights, 1 - np.finfo(float).eps))
     pairs = _overlapping_pairs(found, state.weights)
     # one component for each pair, its weight a share of all rows
     merged = family.fit_trials(sums.join(*pairs.T), state.take(pairs[:, 0]), 1, None)
-    logs = [
-        -counts @ map_into("log", xp.clip(found.others(chosen), min=SMALLEST_REST))
-        for chosen in _column_blocks(found, k)
-    ]
-    dropped = np.concatenate([to_numpy(each) for each in logs]) + float(xp.sum(counts)) * np.log1p(
-        -np.minimum(state.weights, 1 - np.finfo(float).eps)
-    )
-    # Where there are many rows, some of them show which pairs are not the cheapest by far.
-    some, there = found.part(family, rows, SEARCH.rows)
-    losses = _pair_losses(family, some, merged, there, pairs)
-    if there is not found:
-        close = np.flatnonzero(losses < FAR * max(float(losses.min()), 1.0))
-        near, one = pairs[close], merged.take(close)
-        losses[close] = _pair_losses(family, rows, one, found, near)
+    dropped = found.drop_losses() + total_rows(family, rows) * rest
+    losses = found.pair_losses(family, rows, merged, pairs)
     every = np.append(losses, dropped)
     own = np.repeat(np.arange(k)[:, None], 2, axis=1)
     order = np.argsort(every, kind="stable")
     both = np.vstack([pairs, own])
     padded = merged.take(np.append(np.arange(len(pairs)), np.zeros(k, dtype=int)))
     return Merges(every[order], both[order], padded.take(order))
-
-
-def _pair_losses(
-    family: Family[R, S, E], rows: R, merged: S, found: Shares, pairs: Places
-) -> Floats:
-    """Return the fall of the log-likelihood where each of some components replaces a pair."""
-    xp, counts = namespace_of(found.shares), found.counts
-    losses = []
-    for chosen in _column_blocks(found, len(pairs)):
-        odds = family.log_joint(rows, merged.take(chosen))
-        odds -= found.log_density[:, None]
-        odds = exp_into(odds, LARGEST_LOG)
-        i, j = pairs[chosen].T
-        odds += xp.clip(found.others(i) - found.columns(j), min=SMALLEST_REST)
-        losses.append(to_numpy(-counts @ map_into("log", odds)))
-    return np.concatenate(losses).astype(np.float64)
-
-
-def _column_blocks(found: Shares, m: int, numbers: int | None = None) -> Iterator[Places]:
-    """Yield the places of m columns in blocks of so many numbers, for all rows.
-
-    By default they stay in the cache of the host.
-    """
-    if numbers is None:
-        numbers = DEFAULT_BUDGET.cache if on_host(found.counts) else DEFAULT_BUDGET.block
-    for part in blocks(range(m), max(1, numbers // int(found.counts.shape[0]))):
-        yield np.arange(part.start, part.stop)
 
 
 def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
@@ -338,10 +233,3 @@ def _overlapping_pairs(found: Shares, weights: Floats) -> Places:
     partners = np.argsort(-common, axis=1, kind="stable")[:, :n]
     pairs = np.column_stack([np.repeat(np.arange(k), n), partners.ravel()])
     return np.unique(np.sort(pairs, axis=1), axis=0)
-
-
-def weighted_sum(counts: Array, values: Array) -> float:
-    """Return the sum of values that count as given, in double precision."""
-    xp = namespace_of(values)
-    product: Any = xp.sum(counts * values, dtype=xp.float64)
-    return float(product)
