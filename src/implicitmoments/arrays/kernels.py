@@ -246,7 +246,7 @@ def pair_rows(rows: Array) -> Array:
 
 
 LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
-KEYED = 256  # rows that are hashed at a time: they stay in the cache
+KEYED = 2**14  # numbers that are hashed at a time: they stay in the cache
 COLUMN_FACTOR = np.int64(0x9E3779B97F4A7C15 - 2**64)  # odd; 2⁶⁴ by the golden ratio
 
 
@@ -254,7 +254,8 @@ def row_keys(x: Array) -> Array:
     """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
     xp = namespace_of(x)
     if isinstance(x, np.ndarray):
-        pieces = [_mix_columns(x[i : i + KEYED]) for i in range(0, len(x), KEYED)]
+        step = max(1, KEYED // max(1, x.shape[1]))
+        pieces = [_mix_columns(x[i : i + step]) for i in range(0, len(x), step)]
         bits: Array = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
     else:
         bits = _mix_columns(x)

@@ -198,7 +198,11 @@ class Rows(FoldedRows):
         if x.shape[0] == 0:
             raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
         xp = namespace_of(x)
-        if single and x.dtype != xp.float32 and bool(xp.max(xp.abs(x)) <= LARGEST_SINGLE):
+        if (
+            single
+            and x.dtype != xp.float32
+            and bool(xp.max(x) <= LARGEST_SINGLE and xp.min(x) >= -LARGEST_SINGLE)
+        ):
             x = xp.astype(x, xp.float32)
         held, counts = ArraySource(x, **columns), columns.get("counts")
         total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
