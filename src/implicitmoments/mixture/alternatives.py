@@ -168,15 +168,18 @@ def other_shape(
     if not others:
         return
     in_part = not fewer and given.n >= PARTS * LOCAL.rows
-    rows = _assign(view, given.sample(given.n // PARTS, 0) if in_part else given, state)
+    some = given.sample(given.n // PARTS, 0) if in_part else given
     if not fewer:
-        others = within_reach(view.family, others, rows, state, given.total)
+        others = within_reach(view.family, others, view.rows(some), state, given.total)
+    if not others:
+        return
+    rows = _assign(view, some, state)
     if in_part:
         others = worth_comparing(view.family, others, rows, state, given.total)
     found = _compare_shapes(view.family, others, rows, state, fewer=fewer)
     if in_part and len(found) < len(others):
-        rows = _assign(view, given, state)
-        others = within_reach(view.family, others, rows, state, given.total)
+        others = within_reach(view.family, others, view.rows(given), state, given.total)
+        rows = _assign(view, given, state) if others else rows
         found = _compare_shapes(view.family, others, rows, state, fewer=fewer)
     if found:
         name = max(found, key=lambda name: found[name][0])

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import TINY, Array, to_numpy
+from implicitmoments.arrays import TINY, Array, as_double, softmax_rows, to_numpy
+from implicitmoments.arrays.responsibilities import linear_responsibilities
+from implicitmoments.mixture.expansion import far_components
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, precisions_of
-from implicitmoments.rows import Rows
+from implicitmoments.rows import Block, Rows, Sums
+from implicitmoments.rows.constants import DOUBLE
+from implicitmoments.rows.fold import weights_of
 from implicitmoments.search.splits import HELD
 
 BY_CHANCE = 3.0  # deviations that a gain may fall short by chance on a part of the rows
@@ -54,16 +59,15 @@ def worth_comparing(
 def within_reach(
     family: GaussianFamily,
     others: list[GaussianFamily],
-    rows: Assigned,
+    rows: Rows,
     state: Gaussians,
     total: float,
 ) -> list[GaussianFamily]:
-    """Return the same by bounds of the gains, which take no pass over the rows for each type."""
-    sample, shares = rows
-    if family.student or not isinstance(sample.block["x"], np.ndarray):
+    """Return the same by bounds of the gains, which take one pass over the rows for all types."""
+    if family.student or not isinstance(rows.first["x"], np.ndarray):
         return others
-    gains = most_gains(family, others, sample, shares)
-    return _repaid(family, others, gains, state, sample.total, total)
+    gains = most_gains(family, others, rows, state)
+    return _repaid(family, others, gains, state, rows.total, total)
 
 
 def _repaid(
@@ -85,7 +89,7 @@ def _repaid(
 
 
 def most_gains(
-    family: GaussianFamily, others: Sequence[GaussianFamily], sample: Rows, shares: Array
+    family: GaussianFamily, others: Sequence[GaussianFamily], rows: Rows, state: Gaussians
 ) -> list[float]:
     r"""Return the most that the M-step of each of some types gains above that of a family.
 
@@ -93,7 +97,7 @@ def most_gains(
     expected log-likelihood by :math:`\delta^\top I \delta / 2`, with I the complete-data
     information. To second order the log-likelihood rises by :math:`\delta^\top (I + M) \delta / 2`
     with :math:`M \le I`, the information that is missing: by at most twice as much. The first
-    follows from the covariances within components: no pass over the rows for each type.
+    follows from the covariances within components.
 
     Parameters
     ----------
@@ -101,33 +105,51 @@ def most_gains(
         Of Gaussians.
     others : sequence of GaussianFamily
         Types that contain that of the family.
-    sample : Rows
-        Held in NumPy.
-    shares : array of shape (n, k)
-        Responsibilities.
+    rows : Rows
+        In NumPy, in the coordinates of the state.
+    state : Gaussians
+        Of the family, from which responsibilities are.
     """
     full = any(other.kind.shape == "full" for other in others)
-    within = spread_within(sample, shares, CovarianceType("full" if full else "diag"))
+    within = spread_within(family, rows, state, CovarianceType("full" if full else "diag"))
     own = _expected(family, within)
     return [2 * max(_expected(other, within) - own, 0.0) for other in others]
 
 
-def spread_within(sample: Rows, shares: Array, kind: CovarianceType) -> Gaussians:
-    """Return the rows in each component as its weight, their mean, and their covariance.
+def spread_within(
+    family: GaussianFamily, rows: Rows, state: Gaussians, kind: CovarianceType
+) -> Gaussians:
+    """Return how many rows each component has, their means, and their covariances, of a type.
 
     Of the rows that a component holds: fewer than n for each, so that covariances take the time
     of one product of all rows with themselves.
     """
-    held, x, d = to_numpy(shares).T, np.asarray(sample.points, dtype=np.float64), sample.n_features
-    k = len(held)
-    counts, means, products = np.zeros(k), np.zeros((k, d)), np.zeros((k, kind.n_numbers(d)))
-    for i, share in enumerate(held):
+    sums = rows.fold(partial(_sums_within, family, state, kind), width=state.k)
+    counts = np.maximum(sums["counts"], TINY)
+    steps = sums["points"] / counts[:, None]
+    products = sums["products"] / counts[:, None] - kind.products(steps)
+    return Gaussians(counts, state.means + steps, kind.covariances(products, state.d))
+
+
+def _sums_within(
+    family: GaussianFamily, state: Gaussians, kind: CovarianceType, block: Block
+) -> Sums:
+    """Return sums over the rows of a block that each component holds, about its mean."""
+    x, times = as_double(block["x"]), to_numpy(weights_of(block))
+    near = not len(far_components(state, DOUBLE))
+    if near and not family.free and state.shared:  # log densities but for a common term
+        linear, offsets, _ = state.linear_parts(state.covariances[:1])
+        shares = linear_responsibilities(x, linear.T, offsets)[0]
+    else:
+        shares = softmax_rows(family.log_joint(Rows.of(x), state))[0]
+    k, d = state.k, state.d
+    counts, points, products = np.zeros(k), np.zeros((k, d)), np.zeros((k, kind.n_numbers(d)))
+    for i, share in enumerate(to_numpy(shares).T):
         places = np.flatnonzero(share > HELD)
-        own, mass = x[places], share[places] * sample.counts[places]
-        counts[i] = mass.sum()
-        means[i] = mass @ own / max(counts[i], TINY)
-        products[i] = kind.scatter(own - means[i], mass) / max(counts[i], TINY)
-    return Gaussians(counts, means, kind.covariances(products, d))
+        apart, mass = x[places] - state.means[i], share[places] * times[places]
+        counts[i], points[i] = mass.sum(), mass @ apart
+        products[i] = kind.scatter(apart, mass)
+    return {"counts": counts, "points": points, "products": products}
 
 
 def _expected(family: GaussianFamily, within: Gaussians) -> float:

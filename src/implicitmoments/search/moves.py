@@ -195,8 +195,8 @@ def _begin(
 ) -> tuple[Fitted[S], Ranking[S]]:
     """Run EM, and rank the first moves.
 
-    EM is slow while components are missing elsewhere. Where several merges cost no more than chance
-    explains, and changes repay them, moves come before EM has converged.
+    EM is slow while components are missing elsewhere. Where several merges cost no more than
+    chance explains, and changes repay them, moves come before EM has converged.
     """
     fitted = run_em(family, rows, state, replace(budget, steps=BETWEEN))
     if not fitted.converged:
