@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import Array, softmax_rows, to_numpy
+from implicitmoments.arrays import softmax_rows, to_numpy
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
 from implicitmoments.mixture.initialisation import merged_state, sum_groups
+from implicitmoments.mixture.shape_gains import Assigned, within_reach, worth_comparing
 from implicitmoments.mixture.starts import Options, with_poorer
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import Note
@@ -34,8 +35,8 @@ from implicitmoments.search.tails import compare_laws, suspicious, tails_note
 MOST_PRODUCTS = 2e9  # multiplications for the covariances of all components: about a second
 ROWS_PER_PARAMETER = 4  # with which laws are compared: gains by chance are half a nat for each
 # Of a sample of which one is looked at first. As many times q/2 nats are just below the penalty of
-# q parameters in BIC from 5,000 rows on; and the deviations that a gain may fall short by chance.
-PARTS, BY_CHANCE = 4, 3.0
+# q parameters in BIC from 5,000 rows on.
+PARTS = 4
 LOADED = 0.5  # of the largest entry of a direction: columns with less are not named
 Better = tuple[float, Note]  # by how much BIC is lower, and what to say
 
@@ -167,12 +168,18 @@ def other_shape(
     if not others:
         return
     in_part = not fewer and given.n >= PARTS * LOCAL.rows
-    rows = _assign(view, given.sample(given.n // PARTS, 0) if in_part else given, state)
+    some = given.sample(given.n // PARTS, 0) if in_part else given
+    if not fewer:
+        others = within_reach(view.family, others, view.rows(some), state, given.total)
+    if not others:
+        return
+    rows = _assign(view, some, state)
     if in_part:
-        others = _worth_comparing(view.family, others, rows, state, given.total)
+        others = worth_comparing(view.family, others, rows, state, given.total)
     found = _compare_shapes(view.family, others, rows, state, fewer=fewer)
     if in_part and len(found) < len(others):
-        rows = _assign(view, given, state)
+        others = within_reach(view.family, others, view.rows(given), state, given.total)
+        rows = _assign(view, given, state) if others else rows
         found = _compare_shapes(view.family, others, rows, state, fewer=fewer)
     if found:
         name = max(found, key=lambda name: found[name][0])
@@ -185,13 +192,6 @@ def other_shape(
         above = better.variances.min(axis=0) > view.family.least
         varying = np.flatnonzero(above if above.any() else ~above)
         yield gain, _shape_note(view, better, varying, values)
-
-
-class Assigned(NamedTuple):
-    """Rows in the coordinates of a view, held in double precision, and responsibilities (n, k)."""
-
-    sample: Rows
-    shares: Array
 
 
 def _assign(view: View, given: Rows, state: Gaussians) -> Assigned:
@@ -247,36 +247,6 @@ def _richer_families(
     for kind in list(kinds.values())[:0:-1]:
         if _n_products(kind, sample, state) <= MOST_PRODUCTS:
             yield replace(family, kind=kind, known=None)
-
-
-def _worth_comparing(
-    family: GaussianFamily,
-    others: list[GaussianFamily],
-    rows: Assigned,
-    state: Gaussians,
-    total: float,
-) -> list[GaussianFamily]:
-    """Return those types of which a part of a sample leaves open that BIC is lower on all of it.
-
-    The M-step of q further parameters gains about q/2 nats of any rows by chance, with a deviation
-    of √(q/2), and what is more grows with the rows. All of it is taken to grow.
-
-    Parameters
-    ----------
-    total : float
-        Rows of the whole sample.
-    """
-    (part, shares), worth = rows, list[GaussianFamily]()
-    # means and weights of the part, which the other types have as well
-    own = family.e_step(part, family.from_shares(part, shares)).level
-    for other in others:
-        start = other.from_shares(part, shares)
-        gain = (other.e_step(part, start).level - own) * part.total
-        more = other.n_parameters(start) - family.n_parameters(state)
-        gain = (gain + BY_CHANCE * math.sqrt(0.5 * more)) * total / part.total
-        if gain > 0.5 * more * math.log(total):
-            worth.append(other)
-    return worth
 
 
 def _score(family: GaussianFamily, sample: Rows, state: Gaussians) -> float:

@@ -198,7 +198,7 @@ def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Gener
     rows, held = view.rows(rows), view.hold(sample)
     if options.variance is not None:  # in the coordinates of the view
         options = replace(options, variance=options.variance / float(np.mean(view.scale)) ** 2)
-    span = principal_span(mean_and_covariance(held).covariance, k)
+    span = principal_span(mean_and_covariance(held, double=False).covariance, k)
     part = span.rows(held).hold()
     inner = view_of(name, part, options, rows.n_features)
     raced = race_starts(inner, span.rows(rows), part, options, {}, rng)

@@ -35,8 +35,11 @@ FLAT = 1e-9  # of the mean variance: added to a covariance that is inverted
 
 
 def partition_rows(sample: Rows, n: int, seed: int) -> Integers:
-    """Divide held rows into at most n groups by k-means; return the group of each row."""
-    x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
+    """Divide held rows into at most n groups by k-means; return the group of each row.
+
+    In the precision in which they are held.
+    """
+    x, counts = sample.points, sample.counts
     if n >= len(x):
         return np.arange(len(x))
     rng, some = np.random.default_rng(seed), np.arange(len(x))

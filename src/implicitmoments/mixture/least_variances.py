@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from implicitmoments.arrays import Floats
+from implicitmoments.arrays.kernels import COLUMN_FACTOR
 from implicitmoments.mixture.gaussians import indefinite
 from implicitmoments.rows.constants import DOUBLE, resolution
 
@@ -62,6 +63,19 @@ def raise_covariances(covariances: Floats, least: Floats, epsilon: float = DOUBL
     return covariances
 
 
+def any_thrice(values: Floats) -> bool:
+    """Whether a number is there three times.
+
+    Equal numbers are in one bucket of a table with four for each of them (Fibonacci hashing): only
+    buckets of three or more, a few percent, are sorted.
+    """
+    width = max(1, 4 * len(values)).bit_length()
+    bits = (values + 0.0).view(np.int64)  # −0 becomes 0
+    buckets = (bits * COLUMN_FACTOR >> (64 - width)) & (2**width - 1)
+    some = np.sort(values[np.bincount(buckets)[buckets] > 2])
+    return bool(np.any(some[2:] == some[:-2]))
+
+
 def rounding_steps(x: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Return the step between the values of each column, (d,), and which columns are rounded.
 
@@ -78,10 +92,9 @@ def rounding_steps(x: Floats, counts: Floats) -> tuple[Floats, Floats]:
     found, rounded = np.zeros(x.shape[1]), np.zeros(x.shape[1], dtype=bool)
     total, alike = float(counts.sum()), bool(np.all(counts == 1))
     for j, column in enumerate(x.T):
-        values = np.sort(column)
-        if alike and not np.any(values[2:] == values[:-2]):  # no value is there three times
+        if alike and not any_thrice(column):
             continue
-        order = np.argsort(column)  # takes several times as long
+        values, order = np.sort(column), np.argsort(column)  # take several times as long
         (first,) = np.nonzero(np.append(True, np.diff(values) > 0))
         sizes, gaps = np.add.reduceat(counts[order], first), np.diff(values[first])
         spread = np.abs(values[first] - np.median(values[first]))  # one value may be far away

@@ -122,7 +122,7 @@ def make_view(
     x, counts = np.asarray(sample.points, dtype=np.float64), sample.counts
     center = counts @ x / counts.sum()
     variances = sum_squares(x, counts, center) / counts.sum()
-    sizes = np.abs(x).max(axis=0)
+    sizes = np.maximum(x.max(axis=0), -x.min(axis=0))
     if kind.shape == "spherical" if alike is None else alike:
         variances, sizes = (np.full(len(center), each.mean()) for each in (variances, sizes))
     # a column that varies in other rows alone keeps the unit of its values

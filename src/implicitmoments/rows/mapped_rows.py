@@ -358,7 +358,12 @@ class MappedRows:
             yield read(self.source.block(piece), piece)
 
     def pick(
-        self, numbers: Integers, *, what: str = "some of the rows", whole: bool = False
+        self,
+        numbers: Integers,
+        *,
+        what: str = "some of the rows",
+        whole: bool = False,
+        then: Callable[[Block], Block] = dict,
     ) -> Block:
         """Return some rows, those that are kept, as mapped.
 
@@ -367,6 +372,8 @@ class MappedRows:
         numbers, what : as for :meth:`Source.pick`
         whole : bool, default False
             Return all of them; those not kept have weight 0.
+        then : callable, optional
+            A function of a block as mapped, which comes last.
 
         Returns
         -------
@@ -383,6 +390,6 @@ class MappedRows:
         keyed |= self.grid is not None
         keyed |= whole and len(pieces) > 1  # rows that are left out bring keys of their own
         return gather_blocks(
-            (read(self.source.pick(some, what=what), some, keyed=keyed) for some in pieces),
+            (then(read(self.source.pick(some, what=what), some, keyed=keyed)) for some in pieces),
             len(numbers),
         )

@@ -9,6 +9,7 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_double,
     as_real_array,
     check_squares,
     move_like,
@@ -42,7 +43,9 @@ class SecondMoments:
         return replace(self, mean=self.mean[:-1], covariance=self.covariance[:-1, :-1])
 
 
-def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
+def mean_and_covariance(
+    rows: Rows, *, labelled: bool = False, double: bool = True
+) -> SecondMoments:
     """Return the weighted mean and covariance of rows as mapped, in one pass.
 
     Sums are taken about a point among the rows, so that rows far from the origin lose no digits.
@@ -51,6 +54,9 @@ def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     ----------
     labelled : bool
         Append the labels to the points, as the last column.
+    double : bool
+        Multiply rows in double precision; otherwise in theirs, and add the products of blocks in
+        double precision.
 
     Examples
     --------
@@ -60,7 +66,8 @@ def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     """
     first = rows.first_kept
     about = to_numpy(join_labels(first) if labelled else first["x"])[0].astype(np.float64)
-    sums = rows.fold(_Products(about, labelled), width=3 * len(about), what="mean and covariance")
+    products = _Products(about, labelled, double)
+    sums = rows.fold(products, width=3 * len(about), what="mean and covariance")
     if labelled:
         check_squares("y", to_numpy(sums["products"])[-1, -1])
     check_squares("X", sums["products"])
@@ -108,20 +115,21 @@ class _Products:
 
     about: Floats
     labelled: bool
+    double: bool = True
 
     @np.errstate(over="ignore", invalid="ignore")  # check_squares looks at the sums
     def __call__(self, block: Block) -> Sums:
         x: Array = join_labels(block) if self.labelled else block["x"]
         xp, counts = namespace_of(x), block.get("counts")
-        x = xp.astype(x, xp.float64, copy=False)
+        x = as_double(x) if self.double else x
         x = x - move_like(self.about, x)[None, :]
         weighted, total = x, float(x.shape[0])
         if counts is not None:
-            counts = xp.astype(counts, xp.float64, copy=False)
-            weighted, total = x * counts[:, None], float(xp.sum(counts))
+            weighted = x * xp.astype(counts, x.dtype, copy=False)[:, None]
+            total = float(xp.sum(counts, dtype=xp.float64))
         return {
             "n": int(x.shape[0]),
             "total": total,
-            "sum": xp.sum(weighted, axis=0),
-            "products": xp.matrix_transpose(weighted) @ x,
+            "sum": xp.sum(weighted, axis=0, dtype=xp.float64),
+            "products": as_double(xp.matrix_transpose(weighted) @ x),
         }

@@ -23,6 +23,23 @@ LARGEST_SINGLE = 100.0
 FEW_COLUMNS = 4  # that are compared first where equal rows are looked for
 
 
+@dataclass
+class Narrower:
+    """Rounds the points of blocks to single precision, as long as none is far from 0."""
+
+    far: bool = False  # a point was
+
+    def __call__(self, block: Block) -> Block:
+        """Return the block in single precision where that is enough."""
+        x = block["x"]
+        xp = namespace_of(x)
+        if x.dtype == xp.float32:
+            return block
+        if x.shape[0] and not self.far:
+            self.far = not bool(xp.max(x) <= LARGEST_SINGLE and xp.min(x) >= -LARGEST_SINGLE)
+        return block if self.far else {**block, "x": xp.astype(x, xp.float32)}
+
+
 @dataclass(frozen=True, eq=False)
 class Rows(FoldedRows):
     r"""A view of rows: a source, an affine map, the rows kept, and their weights.
@@ -123,7 +140,7 @@ class Rows(FoldedRows):
         kept = max(1, self.kept)
         asked = n if kept == self.n else math.ceil(n * (self.n / kept))
         numbers = draw_numbers(self.n, min(asked, self.budget.picked), rng)
-        return self._holding(self.pick(numbers), single)
+        return self._holding(self._pick_single(numbers) if single else self.pick(numbers))
 
     def hold(self, *, single: bool = False) -> Rows:
         """Hold all rows that are kept in memory, as mapped.
@@ -138,9 +155,20 @@ class Rows(FoldedRows):
         Rows
             In memory, as mapped; these rows themselves where they are that.
         """
-        if self.held and not single:
-            return self
-        return self._holding(self._with_keys(self.block), single)
+        if not single:
+            return self if self.held else self._holding(self._with_keys(self.block))
+        if self.held:
+            return self._holding(Narrower()(self._with_keys(self.block)))
+        return self._holding(self._pick_single(np.arange(self.n)))
+
+    def _pick_single(self, numbers: Integers) -> Block:
+        """Return some rows as mapped, in single precision where that is enough for all of them.
+
+        Block by block: an array of all of them in double precision is not formed.
+        """
+        narrower = Narrower()
+        found = self.pick(numbers, then=narrower)
+        return self.pick(numbers) if narrower.far else found
 
     def take(self, places: Integers, counts: Array | None = None) -> Rows:
         """Return some of the rows that are held in memory.
@@ -192,14 +220,12 @@ class Rows(FoldedRows):
         """Return a block of the source with the keys that the rows have on a grid."""
         return block if self.grid is None else {**block, "key": keys_of(block, self.grid)}
 
-    def _holding(self, block: Block, single: bool = False) -> Rows:
+    def _holding(self, block: Block) -> Rows:
         columns = dict(block)
         x = columns.pop("x")
         if x.shape[0] == 0:
             raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
         xp = namespace_of(x)
-        if single and x.dtype != xp.float32 and bool(xp.max(xp.abs(x)) <= LARGEST_SINGLE):
-            x = xp.astype(x, xp.float32)
         held, counts = ArraySource(x, **columns), columns.get("counts")
         total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
         known, size = Census(held.n, total), self.rows_per_block

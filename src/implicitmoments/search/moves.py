@@ -162,11 +162,10 @@ def search_moves(  # noqa: PLR0913 (each documented)
     local : Budget
         Of the EM of two parts of one component, and of insertions.
     """
-    best = run_em(family, rows, state, budget)
+    best, ranking = _begin(family, rows, state, rng, budget, local, ranking, worth)
     total, accepted, tried = total_rows(family, rows), 0, 0
     while True:
-        ranking, before = rank_moves(family, rows, best.state, rng, local, ranking, worth), best
-        needed = max(target - best.level * total, 0.0)
+        before, needed = best, max(target - best.level * total, 0.0)
         swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
         for which, swapped in islice(swaps, n_moves - tried):
             tried += 1
@@ -183,6 +182,33 @@ def search_moves(  # noqa: PLR0913 (each documented)
                 best = further
         if best is before:
             return Searched(best.state, best.level * total, accepted, tried, ranking)
+        ranking = rank_moves(family, rows, best.state, rng, local, ranking, worth)
+
+
+def _begin(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    rng: np.random.Generator,
+    budget: Budget,
+    local: Budget,
+    ranking: Ranking[S] | None,
+    worth: float,
+) -> tuple[Fitted[S], Ranking[S]]:
+    """Run EM, and rank the first moves.
+
+    EM is slow while components are missing elsewhere. Where several merges cost no more than
+    chance explains, and changes repay them, moves come before EM has converged.
+    """
+    fitted = run_em(family, rows, state, replace(budget, steps=BETWEEN))
+    if not fitted.converged:
+        by_chance = most_by_chance(float(fitted_parameters(family, state)))
+        if len(trials.merges_of(family, rows, fitted.state).cheap(by_chance)) > 1:
+            ranking = rank_moves(family, rows, fitted.state, rng, local, ranking, worth)
+            if len(ranking.sure()) > 1:
+                return fitted, ranking
+        fitted = run_em(family, rows, fitted.state, budget)
+    return fitted, rank_moves(family, rows, fitted.state, rng, local, ranking, worth)
 
 
 def _swaps(
