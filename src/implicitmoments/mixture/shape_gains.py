@@ -17,7 +17,7 @@ from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, precisi
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.rows.fold import weights_of
-from implicitmoments.search.splits import HELD
+from implicitmoments.search.shares import HELD
 
 BY_CHANCE = 3.0  # deviations that a gain may fall short by chance on a part of the rows
 

@@ -126,8 +126,12 @@ class MatrixShares(Shares):
         return losses
 
     def _part(self, family: Family[R, S, E], rows: R, n: int) -> tuple[R, MatrixShares]:
-        """Return about n of the rows, which count as much as all, and their responsibilities."""
-        if int(self.counts.shape[0]) <= n:
+        """Return about n of the rows, which count as much as all, and their responsibilities.
+
+        All of them where they are less than twice as many: looking at some first then saves
+        nothing.
+        """
+        if int(self.counts.shape[0]) < 2 * n:
             return rows, self
         some, places = some_rows(family, rows, n)
         at, xp = index_like(places, self.counts), namespace_of(self.counts)
