@@ -10,6 +10,7 @@ from typing import Generic
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, index_like, namespace_of, to_numpy
+from implicitmoments.rows import DEFAULT_BUDGET
 from implicitmoments.search.em import LOCAL, Budget, E, Family, Places, R, S, concatenate
 from implicitmoments.search.shares import LARGEST_LOG, Shares, weighted_sum
 from implicitmoments.search.trials import FEWEST_TRIALS
@@ -121,9 +122,30 @@ def split_gains(  # noqa: PLR0913 (each documented)
         A gain that is of use. Where some rows show that less is to be expected, the others are not
         used, and the gain is an estimate.
     """
-    splits = {int(i): (-np.inf, state.keep(np.array([i, i]))) for i in components}
     held = {int(i): _Held.of(found, int(i)) for i in components}
     least = dict(zip(held, np.broadcast_to(worth, len(held)).tolist(), strict=True))
+    # copies of the rows of all components would be several times the sample where they share rows
+    one = family.n_parameters(state.keep(np.array([0])))
+    parts = np.cumsum([one * each.n for each in held.values()]) // DEFAULT_BUDGET.held
+    splits: dict[int, tuple[float, S]] = {}
+    for part in np.unique(parts):
+        own = {i: held[i] for i, its in zip(held, parts, strict=True) if its == part}
+        splits |= _split_together(family, rows, state, pool, own, least, rng, budget)
+    return splits
+
+
+def _split_together(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    pool: Floats,
+    held: dict[int, _Held],
+    least: dict[int, float],
+    rng: np.random.Generator,
+    budget: Budget,
+) -> dict[int, tuple[float, S]]:
+    """Return the best splits of components that hold some rows, and have to gain so much."""
+    splits = {i: (-np.inf, state.keep(np.array([i, i]))) for i in held}
     one, more = family.n_parameters(state.keep(np.array([0]))), fitted_parameters(family, state)
 
     def fit(
