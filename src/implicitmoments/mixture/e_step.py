@@ -118,7 +118,8 @@ def sums_with_products(
 def _column_products(left: Array, right: Array) -> Array:
     """Return the sums of products of equal columns of rows (n, d), (d,)."""
     if isinstance(left, np.ndarray):  # without an array of all products
-        return np.einsum("ij,ij->j", left, right)
+        found: Array = np.einsum("ij,ij->j", left, right)
+        return found
     return namespace_of(left).sum(left * right, axis=0)
 
 
