@@ -1,6 +1,6 @@
 """The families in the search: moves find what is missing and leave what is right."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from implicitmoments.search import (
     worth_of_component,
 )
 from implicitmoments.search.em import most_rows
-from implicitmoments.search.moves import OVERLAP
+from implicitmoments.search.moves import BETWEEN, OVERLAP
 
 K, D = 8, 6
 TIED = CovarianceType("tied_spherical")
@@ -294,3 +294,48 @@ def test_an_infinite_target_leaves_the_sure_moves(data, spoilt, few_rows):
     assert next(ranking.promising(), None) is not None
     done = search_moves(FAMILY, rows, right, 10, np.random.default_rng(0), target=np.inf)
     assert done.tried == 0
+
+
+@dataclass(frozen=True)
+class CountedFamily(GaussianFamily):
+    """Spherical Gaussians that note the number of components of every E-step."""
+
+    sizes: list[int] = field(default_factory=list)
+
+    def e_step(self, rows, state):
+        self.sizes.append(state.k)
+        return super().e_step(rows, state)
+
+
+@pytest.mark.parametrize("n_doubled", [0, 3])
+def test_moves_begin_before_em_has_converged_where_components_are_spare(rng, n_doubled):
+    means = 6.0 * np.stack(np.meshgrid(range(4), range(3)), axis=-1).reshape(-1, 2)
+    X = Rows.of(np.repeat(means, 200, axis=0) + rng.normal(size=(2_400, 2)))
+    # of three groups, no component is there, and two of each of three others
+    start = np.vstack([means[n_doubled:], means[len(means) - n_doubled :] + 0.1])
+    family = CountedFamily(TIED)
+    state = Gaussians(np.full(12, 1 / 12), start, np.ones((12, 2)))
+    alone = run_em(family, X, state, SEARCH)
+    family.sizes.clear()
+    found = search_moves(family, X, state, 20, np.random.default_rng(0))
+    larger = [at for at, k in enumerate(family.sizes) if k > 12]
+    apart = np.sum((means[:, None] - found.state.means) ** 2, axis=2)
+    assert np.all(apart.min(axis=1) < 0.1)
+    if n_doubled:
+        assert larger[0] <= BETWEEN < alone.n_iter
+        assert found.accepted == 1
+    else:
+        assert not larger
+        assert found.tried == 0
+
+
+def test_moves_that_lead_back_to_the_same_likelihood_do_not_fail():
+    X, truth = make_spherical_mixture(
+        1_500, 8, 4, radius=(1.5, 3.5), separation=2.2, random_state=0
+    )
+    rows, means = Rows.of(np.asarray(X)), np.asarray(truth.vectors)
+    state = Gaussians(np.full(8, 1 / 8), means, np.ones((8, 4)))
+    found = search_moves(FAMILY, rows, state, 20, np.random.default_rng(0))
+    assert found.tried > found.accepted == 0
+    assert found.returned == found.tried
+    assert found.failed == 0

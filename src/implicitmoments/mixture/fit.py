@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import softmax_rows
 from implicitmoments.mixture.alternatives import find_better
 from implicitmoments.mixture.gaussians import (
     COVARIANCE_TYPES,
@@ -203,30 +202,31 @@ def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Gener
     inner = view_of(name, part, options, rows.n_features)
     raced = race_starts(inner, span.rows(rows), part, options, {}, rng)
     first = search_type(raced, span.rows(rows), options, {}, rng)
-    levels, state = span.restored(first.levels, first.view), assigned(first, view, held)
+    levels, whole = span.restored(first.levels, first.view), widened(first, span, view, held)
     before = replace(first.decoded, components=span.outside(first.decoded.components, inner))
 
-    span = span.of_means(state, held.total)
+    span = span.of_means(whole, held.total)
     part = span.rows(held).hold()
     inner = view_of(name, part, options, rows.n_features)
-    inside, state = inner.hold(part), inner.inside(span.inside(state))
+    inside, state = inner.hold(part), inner.inside(span.inside(whole))
     level = inner.family.e_step(inside, state).level * inside.total
     raced = Raced(inner, inside, state, level, first.start, {}, before)
     found = search_type(raced, span.rows(rows), options, {}, rng)
     found = search_more(found, span.rows(rows), part, options, rng)
     levels |= span.restored(found.levels, inner)
+    if found.start != first.start or any(searched.accepted for searched in found.searched):
+        whole = widened(found, span, view, held)
     found = replace(found, levels=levels, searched=(*first.searched, *found.searched))
     if found.decoded is not before:
         components = span.outside(found.decoded.components, inner)
         found = replace(found, decoded=replace(found.decoded, components=components))
-    state = assigned(replace(found, sample=inside), view, held)
-    return Reduced(span, found, view, held, state)
+    return Reduced(span, found, view, held, whole)
 
 
-def assigned(found: Raced, view: View, sample: Rows) -> Gaussians:
-    """Return the mixture after EM in all columns, from the responsibilities of one in a span."""
-    shares = softmax_rows(found.view.family.log_joint(found.sample, found.state))[0]
-    return run_em(view.family, sample, view.family.from_shares(sample, shares), QUICK).state
+def widened(found: Raced, span: Span, view: View, sample: Rows) -> Gaussians:
+    """Return the mixture after EM in all columns, from one in a span."""
+    start = span.widened(found.view.outside(found.state))
+    return run_em(view.family, sample, start, QUICK).state
 
 
 def view_of(name: str, sample: Rows, options: Options, columns: int | None = None) -> View:
@@ -285,7 +285,7 @@ def second_starts(options: Options, found: Found) -> tuple[str, ...]:
         return ()
     if options.k is None:
         return ("moments",) if options.starts == "decoded" else ()
-    failed = sum(searched.tried - searched.accepted for searched in found.searched)
+    failed = sum(searched.failed for searched in found.searched)
     if options.starts not in ("auto", "decoded") or not failed:
         return ()
     first = set(options.first) - {"merge"} | set(found.levels)

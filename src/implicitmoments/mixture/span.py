@@ -40,6 +40,11 @@ class Span:
         means = state.means @ self.basis
         return replace(state, means=means, covariances=state.covariances[:, : means.shape[1]])
 
+    def widened(self, state: Gaussians) -> Gaussians:
+        """Return the mixture of all columns with means in the span, of centred rows."""
+        means = state.means @ self.basis.T
+        return replace(state, means=means, covariances=state.covariances[:, 0])
+
     def restored(self, levels: Mapping[str, float], view: View) -> dict[str, float]:
         """Return mean log-likelihoods of coordinates in a view as those of all columns.
 

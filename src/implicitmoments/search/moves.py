@@ -133,6 +133,12 @@ class Searched(Generic[S]):
     accepted: int  # moves that raised the likelihood, and moves in all
     tried: int
     ranking: Ranking[S]  # of the moves from ``state``
+    returned: int = 0  # moves that led back to the same likelihood
+
+    @property
+    def failed(self) -> int:
+        """Moves that were promising, and led to a lower likelihood."""
+        return self.tried - self.accepted - self.returned
 
 
 def search_moves(  # noqa: PLR0913 (each documented)
@@ -163,7 +169,7 @@ def search_moves(  # noqa: PLR0913 (each documented)
         Of the EM of two parts of one component, and of insertions.
     """
     best, ranking = _begin(family, rows, state, rng, budget, local, ranking, worth)
-    total, accepted, tried = total_rows(family, rows), 0, 0
+    total, accepted, tried, returned = total_rows(family, rows), 0, 0, 0
     while True:
         before, needed = best, max(target - best.level * total, 0.0)
         swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
@@ -176,12 +182,13 @@ def search_moves(  # noqa: PLR0913 (each documented)
                 best, accepted = trial, accepted + 1
                 ranking = ranking.without(which)
                 break
+            returned += (best.level - trial.level) * total <= ENOUGH
         if best is before and not best.converged:  # EM in transit misleads a ranking
             further = run_em(family, rows, best.state, budget)
             if (further.level - best.level) * total > ENOUGH:
                 best = further
         if best is before:
-            return Searched(best.state, best.level * total, accepted, tried, ranking)
+            return Searched(best.state, best.level * total, accepted, tried, ranking, returned)
         ranking = rank_moves(family, rows, best.state, rng, local, ranking, worth)
 
 
@@ -202,13 +209,20 @@ def _begin(
     """
     fitted = run_em(family, rows, state, replace(budget, steps=BETWEEN))
     if not fitted.converged:
-        by_chance = most_by_chance(float(fitted_parameters(family, state)))
-        if len(trials.merges_of(family, rows, fitted.state).cheap(by_chance)) > 1:
+        if _several_spare(family, rows, fitted.state):
             ranking = rank_moves(family, rows, fitted.state, rng, local, ranking, worth)
             if len(ranking.sure()) > 1:
                 return fitted, ranking
         fitted = run_em(family, rows, fitted.state, budget)
     return fitted, rank_moves(family, rows, fitted.state, rng, local, ranking, worth)
+
+
+def _several_spare(family: Family[R, S, E], rows: R, state: S) -> bool:
+    """Whether several components could be merged or dropped for no more than chance explains."""
+    if state.k <= 2:
+        return False
+    by_chance = most_by_chance(float(fitted_parameters(family, state)))
+    return len(trials.merges_of(family, rows, state).cheap(by_chance)) > 1
 
 
 def _swaps(
