@@ -66,6 +66,41 @@ def test_lines_are_settled_unless_one_of_them_is_superfluous():
     assert found.level == pytest.approx(right.level, abs=1e-4)
 
 
+def test_a_superfluous_line_moves_to_the_peak_of_the_residual():
+    rows, lines = drawn(6_000, 4, 5)
+    rng = np.random.default_rng(0)
+    right = Found.best_of(FAMILY, rows, [lines], rng)
+    wrong = Found.best_of(FAMILY, rows, [lines.take(np.array([0, 0, 1, 2]))], rng)
+    assert wrong.level < right.level - 0.01
+    assert wrong.relocate(rows).level == pytest.approx(right.level, abs=1e-4)
+    assert right.relocate(rows).state is right.state
+
+
+def test_false_peaks_are_reduced_to_the_lines():
+    rows, lines = drawn(6_000, 4, 5)
+    rng = np.random.default_rng(0)
+    right = Found.best_of(FAMILY, rows, [lines], rng)
+    false = Lines(np.ones(4), rng.normal(size=lines.coef.shape), lines.variances)
+    many = Found.best_of(FAMILY, rows, [lines.add(false, 0.5)], rng)
+    assert many.state.k == 8
+    reduced = many.reduced()
+    assert reduced.state.k == 4
+    assert reduced.level == pytest.approx(right.level, abs=1e-3)
+
+
+def test_the_number_of_lines_includes_light_ones():
+    """Weights 10:1: growth by splits alone stopped at seven lines, 112 nats of BIC above eight."""
+    X, y, _ = make_regression_mixture(
+        20_000, 8, 20, noise=0.3, weights=np.geomspace(10, 1, 8), random_state=9200
+    )
+    model = RegressionMixture("auto", random_state=9200).fit(X, y)
+    assert model.n_components_ == 8
+    assert model.converged_
+    scores = model.stats_["bic_by_n_components"]
+    assert min(scores, key=scores.get) == 8
+    assert {7, 9} <= set(scores)
+
+
 def test_crossings_end_when_lines_are_settled():
     rows, lines = drawn(3_000, 3, 4)
     rng, calls = np.random.default_rng(0), []

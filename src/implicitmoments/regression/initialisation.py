@@ -282,10 +282,7 @@ def first_lines(
     peaks = _climb(wide, narrow, decoded, model)
     least = noise_maximum(rows.n_searched)
     if int(np.sum(peaks.z > least)) < k:  # decoded vectors do not lead to all of them
-        b = random_points(rng, STARTS_PER_LINE * k, rows)
-        halves = zip((wide, narrow), np.array_split(b, 2), strict=True)
-        b = np.vstack([climb_peaks(waves, half, FIRST_STEPS, model) for waves, half in halves])
-        peaks = _climb(wide, narrow, np.vstack([b, peaks.points]), model)
+        peaks = _climb_random(rows, wide, narrow, k, model, rng, peaks.points)
     clear = int(np.sum(peaks.z > least))
     found = peaks.points[: min(k, clear)]
     n_peaks = len(found)
@@ -294,8 +291,46 @@ def first_lines(
             found = np.vstack([found, point])
     coef = np.vstack([found, random_points(rng, k - len(found), rows)])
     variance = LITTLE_NOISE if 2 * n_peaks > k else 1.0
-    lines = Lines(np.full(k, 1 / k), coef, np.full(k, variance), model.freedom(k))
-    return LineStart(lines, n_peaks, clear)
+    return LineStart(lines_at(coef, model, variance), n_peaks, clear)
+
+
+def lines_at(coef: Floats, model: Model, variance: float = LITTLE_NOISE) -> Lines:
+    """Return lines of equal weights."""
+    k = len(coef)
+    return Lines(np.full(k, 1 / k), coef, np.full(k, variance), model.freedom(k))
+
+
+def clear_peaks(
+    rows: WaveRows, k: int, model: Model, rng: np.random.Generator, known: Floats
+) -> Floats:
+    """Return the peaks above the noise, (m, q), the highest first.
+
+    Parameters
+    ----------
+    k : int
+        For how many lines there are random points.
+    known : array of shape (l, q)
+        Further points to climb from.
+    """
+    wide, narrow = (rows.waves(omega) for omega in OMEGAS)
+    peaks = _climb_random(rows, wide, narrow, k, model, rng, known)
+    return peaks.points[peaks.z > noise_maximum(rows.n_searched)]
+
+
+def _climb_random(
+    rows: WaveRows,
+    wide: Waves,
+    narrow: Waves,
+    k: int,
+    model: Model,
+    rng: np.random.Generator,
+    known: Floats,
+) -> Peaks:
+    """Climb to peaks from random points, and from known ones."""
+    b = random_points(rng, STARTS_PER_LINE * k, rows)
+    halves = zip((wide, narrow), np.array_split(b, 2), strict=True)
+    b = np.vstack([climb_peaks(waves, half, FIRST_STEPS, model) for waves, half in halves])
+    return _climb(wide, narrow, np.vstack([b, known]), model)
 
 
 def _climb(wide: Waves, narrow: Waves, b: Floats, model: Model) -> Peaks:

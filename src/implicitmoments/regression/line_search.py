@@ -8,8 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from implicitmoments.arrays import Floats
 from implicitmoments.regression.family import LineFamily
+from implicitmoments.regression.initialisation import noise_maximum
 from implicitmoments.regression.lines import Lines
+from implicitmoments.regression.residual_peak import highest_peak
 from implicitmoments.rows import Rows
 from implicitmoments.search import (
     ENOUGH,
@@ -20,6 +23,7 @@ from implicitmoments.search import (
     Fitted,
     Merges,
     Ranking,
+    bic,
     cross,
     cross_fresh,
     cross_populations,
@@ -32,11 +36,14 @@ from implicitmoments.search import (
     search_moves,
     worth_of_component,
 )
+from implicitmoments.search.alternatives import penalty_of
 from implicitmoments.search.em import MORE_ROWS
+from implicitmoments.search.moves import GROW
 
 SAMPLE_ROWS, ROWS_PER_COEFFICIENT = 5_000, 50  # of a sample: the error of a coefficient is 0.14
 LIGHTEST = 0.15  # of the mean weight: a lighter line does not enlarge the sample
 LOUD, IN_NOISE = 0.36, 4  # share of noise in the variance of y from which so many times more rows
+HEIGHT, CLEAR = 0.7, 1.5  # of the peak of a line of noise 0.3, and times the noise maximum
 N_MOVES = 8  # tried on a sample; the first is usually the right one
 # Failures in a row before crossings end: no more than so many products of features, rows x lines
 # x coefficients², so that crossings take a few seconds at most. Populations are crossed if lines
@@ -44,6 +51,8 @@ N_MOVES = 8  # tried on a sample; the first is usually the right one
 PATIENCE, LEAST_PATIENCE, CROSSED_PRODUCTS, CROSSED_ON_SAMPLE = 24, 3, 2**26, 2**23
 N_GROWTHS = 2  # where the first of the populations starts
 EM_ON_SAMPLE = replace(SEARCH, tol=1e-5)  # the last digits come from EM on all rows
+# EM between two steps of growth need not converge, but lines at peaks are on a plateau first
+GROWTH = replace(GROW, steps=40)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +69,15 @@ class Found:
 
     @classmethod
     def best_of(
-        cls, family: LineFamily, rows: Rows, starts: Sequence[Lines], rng: np.random.Generator
+        cls,
+        family: LineFamily,
+        rows: Rows,
+        starts: Sequence[Lines],
+        rng: np.random.Generator,
+        budget: Budget = EM_ON_SAMPLE,
     ) -> Found:
         """Run EM from each start; return the lines of the highest likelihood."""
-        every = [run_em(family, rows, start, EM_ON_SAMPLE) for start in starts]
+        every = [run_em(family, rows, start, budget) for start in starts]
         best = max(every, key=lambda each: each.level)
         return cls(family, rows, rng, best.state, best.level)
 
@@ -99,6 +113,38 @@ class Found:
         return one_more(self.family, self.state, self.ranking, self.rows, self.level)
 
     @property
+    def bic(self) -> float:
+        """BIC of the sample."""
+        total = self.rows.total
+        return bic(self.level * total, self.family.n_parameters(self.state), total)
+
+    def reduced(self) -> Found:
+        """Return the lines without those that are superfluous."""
+        found = self
+        while found.merges is not None:
+            saved = penalty_of(
+                self.family, found.merges.apply(found.state), found.state, self.rows.total
+            )
+            fewer = found.merges.apply(found.state, found.merges.cheap(saved))
+            other = found.from_lines(fewer, GROWTH) if fewer.k < found.state.k else found
+            if other.bic >= found.bic:
+                break
+            found = other
+        while found.less is not None:
+            found = found.from_lines(found.less.state, GROWTH)
+        return found
+
+    def from_lines(self, state: Lines, budget: Budget = EM_ON_SAMPLE) -> Found:
+        """Return other lines after EM on the same rows."""
+        return self._after(run_em(self.family, self.rows, state, budget))
+
+    def with_line(self, point: Floats) -> Found:
+        """Return the lines with one more, as far as BIC may be lower."""
+        state, total = add_line(self.state, point), self.rows.total
+        least = (bic(0.0, self.family.n_parameters(state), total) - self.bic) / (2 * total)
+        return self._after(run_em(self.family, self.rows, state, GROWTH, least))
+
+    @property
     def promising(self) -> bool:
         """Whether a move promises a gain."""
         return next(self.ranking.promising(), None) is not None
@@ -128,6 +174,32 @@ class Found:
             accepted=self.accepted + moved.accepted,
             ranked=moved.ranking,
         )
+
+    def relocate(self, rows: Rows) -> Found:
+        """Move lines to the highest peak of the residual while that raises the likelihood.
+
+        Of the lines the cheapest merge becomes one. Where lines overlap a peak that is no higher
+        than those of noise is still the best guess.
+
+        Parameters
+        ----------
+        rows : Rows
+            On which peaks are looked for.
+        """
+        found = self
+        while found.merges is not None:
+            if found.less is not None:
+                fewer = found.less.state
+            else:
+                fewer = found.from_lines(found.merges.apply(found.state), GROWTH).state
+            peak = highest_peak(self.family.model, rows, fewer, self.rng)
+            other = run_em(
+                self.family, self.rows, add_line(fewer, peak.point), EM_ON_SAMPLE, found.level
+            )
+            if (other.level - found.level) * self.rows.total <= ENOUGH:
+                break
+            found = found._after(other)
+        return found
 
     def patience(self, *, few: bool) -> int:
         """Return how many crossings in a row may fail."""
@@ -172,19 +244,16 @@ class Found:
             return (self._after(child) if child.level > found.level else found), 0.0
         grown = [self._grown() for _ in range(N_GROWTHS)]
         crossed = cross_populations(family, rows, [*grown, self.state], fresh, patience, rng)
-        return self._fitted(crossed.state), crossed.apart if few else 0.0
+        return self.from_lines(crossed.state), crossed.apart if few else 0.0
 
     def search_again(self) -> Found:
         """Return the best of these lines, others grown from one, and both crossed, after moves."""
-        moved, grown = self.move(), self._fitted(self._grown()).move()
+        moved, grown = self.move(), self.from_lines(self._grown()).move()
         best = max(moved, grown, key=lambda each: each.level)
         if abs(moved.level - grown.level) * self.rows.total <= ENOUGH:  # probably the same
             return best
         child = self._after(cross(self.family, self.rows, moved.state, grown.state)).move()
         return max(best, child, key=lambda each: each.level)
-
-    def _fitted(self, state: Lines) -> Found:
-        return self._after(run_em(self.family, self.rows, state, EM_ON_SAMPLE))
 
     def _grown(self) -> Lines:
         """Return as many lines, grown from one by splits."""
@@ -207,7 +276,7 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
         a gain on a larger one, they are searched again, and on larger ones while that is better.
     """
     (k, q), family, checked = found.state.coef.shape, found.family, found
-    n, more = rows_for(k, q), SEARCH.rows_for(k) if doubt else 0
+    n, more = max(rows_for(k, q), found.rows.n), SEARCH.rows_for(k) if doubt else 0
     while checked.rows.n < rows.kept:
         needed = max(rows_needed(checked.state), more)
         if needed < 2 * n:
@@ -226,6 +295,12 @@ def check_larger(rows: Rows, found: Found, *, doubt: bool) -> tuple[Found, Found
             if (checked.level - level) * checked.rows.total > ENOUGH:
                 found, more = checked, MORE_ROWS * n
     return found, checked
+
+
+def add_line(lines: Lines, point: Floats) -> Lines:
+    """Return lines with one more, of half the mean weight."""
+    noise = np.array([lines.weights @ lines.variances])
+    return lines.add(Lines(np.ones(1), point[None], noise, lines.freedom[:1]), 0.5 / lines.k)
 
 
 def some_of(rows: Rows, n: int, width: int = 1) -> Rows:
@@ -247,11 +322,24 @@ def rows_for(k: float, q: int) -> int:
     return max(SAMPLE_ROWS, int(ROWS_PER_COEFFICIENT * k * q))
 
 
+def rows_for_peaks(k: int, q: int) -> int:
+    """Return the rows at which a line of the mean weight is a peak clearly above the noise."""
+    return max(SAMPLE_ROWS, int(0.5 * (CLEAR * noise_maximum(q) * k / HEIGHT) ** 2))
+
+
 def rows_needed(lines: Lines) -> int:
     """Return the size of a sample for lines that may be light, or in noise."""
+    return _rows_for_lightest(lines) * (IN_NOISE if in_noise(lines) else 1)
+
+
+def has_light(lines: Lines) -> bool:
+    """Return whether a line is so light that a sample should have twice as many rows."""
+    return _rows_for_lightest(lines) >= 2 * rows_for(*lines.coef.shape)
+
+
+def _rows_for_lightest(lines: Lines) -> int:
     k, q = lines.coef.shape
-    needed = rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
-    return needed * (IN_NOISE if in_noise(lines) else 1)
+    return rows_for(1 / max(lines.weights.min(), LIGHTEST / k), q)
 
 
 def in_noise(lines: Lines) -> bool:

@@ -9,34 +9,14 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.regression.family import LineFamily
-from implicitmoments.regression.initialisation import (
-    WaveRows,
-    noise_maximum,
-    peaks_left,
-    search_span,
-)
 from implicitmoments.regression.line_search import SAMPLE_ROWS, Found, some_of
-from implicitmoments.regression.lines import Lines, Model
+from implicitmoments.regression.lines import Lines
+from implicitmoments.regression.residual_peak import Peak
 from implicitmoments.rows import Rows
 from implicitmoments.search import Alternative, Ranking, one_more
 from implicitmoments.search.alternatives import penalty_of
 from implicitmoments.search.em import Places
 from implicitmoments.search.tails import Rival, compare_laws, suspicious
-
-HEIGHT, CLEAR = 0.7, 1.5  # of the peak of a line of noise 0.3, and times the noise maximum
-
-
-@dataclass(frozen=True)
-class Peak:
-    """The highest peak of the characteristic function of the residual of lines."""
-
-    height: float  # in standard errors
-    bound: float  # where nothing but noise is left
-
-    @property
-    def unexplained(self) -> bool:
-        """Whether noise does not explain it."""
-        return self.height > self.bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,18 +32,6 @@ class Unexplained:
     # other laws of the noise, as far as they were compared, and the best if it is clearly better
     rivals: dict[str, Rival[Lines]]
     law: str | None
-
-
-def rows_for_peaks(k: int, q: int) -> int:
-    """Return the rows at which a line of the mean weight is a peak clearly above the noise."""
-    return max(SAMPLE_ROWS, int(0.5 * (CLEAR * noise_maximum(q) * k / HEIGHT) ** 2))
-
-
-def highest_peak(model: Model, rows: Rows, lines: Lines, rng: np.random.Generator) -> Peak:
-    """Search the residual of lines for a peak: with discrete inputs too it shows wrong lines."""
-    waves = WaveRows.of(rows, search_span(rows, lines.k))
-    peaks = peaks_left(waves, lines, model, rng)
-    return Peak(float(peaks.z[0]) if len(peaks.z) else 0.0, noise_maximum(waves.n_searched))
 
 
 def unexplained(
