@@ -29,7 +29,7 @@ from implicitmoments.regression.line_search import (
 from implicitmoments.regression.lines import Lines, Model
 from implicitmoments.regression.residual_peak import Peak, highest_peak
 from implicitmoments.rows import Rows
-from implicitmoments.search import Budget, Fitted, bic, run_em
+from implicitmoments.search import SEARCH, Budget, Fitted, bic, run_em
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +113,7 @@ def fit_k(data: Data, k: int, others: Sequence[Lines] = (), begun: Begun | None 
     if begun is None or not begun.settled or has_light(begun.found.state):
         others = others if begun is None else [begun.found.state]
         begun = begin(data, _start(family.model, rough, k, data.seed), [] if few else others, rng)
-        if k > 1 and not begun.settled:
-            begun = _judge(data, begun.start, _on_more(data, begun.found).relocate(rough), rng)
+        begun = _relocate(data, begun, rough, rng)
     found, peak, trusted = begun.found, begun.peak, data.trusts(begun.found)
     searched = k > 1 and not begun.settled
     if searched:
@@ -139,13 +138,20 @@ def begin(data: Data, start: Start, others: Sequence[Lines], rng: np.random.Gene
     return _judge(data, start, found, rng)
 
 
-def _on_more(data: Data, found: Found) -> Found:
-    """Return the lines after EM on more rows, where some of them are light or in noise."""
-    needed = rows_needed(found.state)
-    if found.rows.n == data.many.kept or needed < 2 * found.rows.n:
-        return found
-    some = some_of(data.many, needed)
-    return Found.best_of(data.family, some, [found.state], found.rng)
+def _relocate(data: Data, begun: Begun, rough: Rows, rng: np.random.Generator) -> Begun:
+    """Move a superfluous line to a peak of the residual, on as many rows as light lines need.
+
+    A sample may be too small for its lightest line, and shows false places for it. Where more rows
+    are needed than a search should have, crossings on the sample take less time.
+    """
+    found = begun.found
+    needed = min(rows_needed(found.state), data.many.kept)
+    if begun.settled or found.state.k == 1 or needed > SEARCH.rows_for(found.state.k):
+        return begun
+    if needed > found.rows.n:
+        some = some_of(data.many, needed)
+        found = Found.best_of(data.family, some, [found.state], rng)
+    return _judge(data, begun.start, found.relocate(rough), rng)
 
 
 def _judge(data: Data, start: Start, found: Found, rng: np.random.Generator) -> Begun:
