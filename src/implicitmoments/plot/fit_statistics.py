@@ -68,7 +68,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     >>> import implicitmoments as im
     >>> from matplotlib.figure import Figure
     >>> X, _ = im.datasets.make_spherical_mixture(5_000, 5, 3, radius=6.0, random_state=1)
-    >>> model = im.SphericalMixture(5, variance=1.0, random_state=0).fit(X)
+    >>> model = im.SphericalMixture(5, variance=1.0, order=4, random_state=0).fit(X)
     >>> ax = im.plot.spectra(model, Figure().add_subplot())
     >>> ax.get_title(loc="left").strip()
     'Spectra of the moments'
