@@ -21,7 +21,7 @@ from implicitmoments.regression.products import (
     share_products,
     weighted_products,
 )
-from implicitmoments.rows import Rows
+from implicitmoments.rows import ArraySource, MemoryBudget, Rows
 from implicitmoments.search import WHOLE, cross_fresh, grow, run_em
 
 FAMILY = LineFamily(Model())
@@ -187,3 +187,13 @@ def test_a_light_line_that_a_sample_misses_is_found():
     blocks = ((X[at : at + 700], y[at : at + 700]) for at in range(0, len(y), 700))
     in_blocks = clone(model).fit(blocks)
     assert in_blocks.lower_bound_ == pytest.approx(model.lower_bound_, abs=1e-6)
+
+
+def test_growth_ends_where_memory_holds_no_more_rows():
+    """Rows that do not count make a sample a few rows smaller than those that are held."""
+    rng, n = np.random.default_rng(0), 24_000
+    X, line = rng.integers(0, 3, size=(n, 4)).astype(float), rng.integers(2, size=n)
+    y = np.sum(X * rng.normal(size=(2, 4))[line], axis=1) + 0.3 * rng.normal(size=n)
+    counts = (rng.random(n) < 0.5).astype(float)
+    rows = Rows(ArraySource(X, y=y, counts=counts), budget=MemoryBudget(held=60_000))
+    assert RegressionMixture("auto", random_state=0).fit(rows).n_components_ == 2

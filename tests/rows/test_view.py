@@ -175,6 +175,17 @@ def test_single_precision_is_for_rows_that_are_near(X):
     assert Rows(narrow.source, wide=True).fold(total)["xx"].dtype == np.float64
 
 
+@pytest.mark.parametrize("far", [0, 700])
+def test_single_precision_ends_at_a_far_row_of_any_block(X, xp, far):
+    X = X.copy()
+    X[far] = 1e300
+    rows = Rows(ArraySource(xp.asarray(X)), rows_per_block=100)
+    for found in (rows.mapped(np.zeros(3)).hold(single=True), rows.hold(single=True)):
+        np.testing.assert_array_equal(found.points, X)
+    near = Rows(ArraySource(xp.asarray(X[1:700])), rows_per_block=100).mapped(np.zeros(3))
+    assert near.hold(single=True).points.dtype == np.float32
+
+
 def test_lifted_points(X):
     rows = Rows.of(X).mapped(np.full(3, 5.0), 0.5)
     found = rows.lifted_by(lift_points).fold(lambda block: {"sum": block["x"].sum(axis=0)})["sum"]

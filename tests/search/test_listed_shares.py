@@ -82,6 +82,32 @@ def test_merges_lose_the_same(data, spoilt):
     assert pairs[0] == pairs[1]
 
 
+def test_components_that_share_no_held_row_have_their_nearest_as_partners():
+    rng = np.random.default_rng(1)
+    means = 16 / np.sqrt(2 * D) * rng.normal(size=(K, D))
+    rows = Rows.of(means[rng.integers(K, size=N)] + rng.normal(size=(N, D)))
+    state = settled(rows, means)
+    listed, sums = list_shares(FAMILY, rows, state)
+    shared = [len(np.intersect1d(listed.held_by(0)[0], listed.held_by(i)[0])) for i in range(1, K)]
+    assert max(shared) == 0
+    matrix = merge_losses(FAMILY, rows, state, responsibilities(FAMILY, rows, state), sums)
+    found = merge_losses(FAMILY, rows, state, listed, sums)
+    assert set(found.pairs[0]) == set(matrix.pairs[0])
+    np.testing.assert_allclose(found.losses[0], matrix.losses[0], rtol=0.01)
+
+
+def test_lists_end_where_later_rows_overlap(data):
+    """Rows may be in the order of their components: the first block does not tell."""
+    rng = np.random.default_rng(0)
+    means = np.vstack([200 + 20 * rng.normal(size=(100, D)), 0.1 * rng.normal(size=(100, D))])
+    X = np.repeat(means, 200, axis=0) + rng.normal(size=(40_000, D))
+    for order in (slice(None), slice(None, None, -1)):
+        rows = Rows.of(X[order])
+        assert list_shares(FAMILY, rows, settled(rows, means)) is None
+    apart = Rows.of(X[:20_000])
+    assert list_shares(FAMILY, apart, settled(apart, means[:100])) is not None
+
+
 def test_components_that_overlap_are_not_listed(data):
     rows, means = data
     wide = Gaussians(np.full(K, 1 / K), means, np.full(means.shape, 9.0))

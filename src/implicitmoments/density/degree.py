@@ -20,8 +20,8 @@ Fit: TypeAlias = Callable[[Rows], Callable[[int], ClippedDensity]]
 Last: TypeAlias = dict[int, tuple[ClippedDensity, ...]]
 
 FOLDS = 3  # every fold repeats the fit of all degrees: fewer folds, fewer passes
-# Held-out rows that are enough to compare degrees: a proportion of them is known to 0.001, and
-# further folds would only add digits to it.
+# Held-out rows that are enough to compare degrees: proportions and mean log-likelihoods of them
+# are known to 0.001 or so, and further folds would only add digits.
 ENOUGH_HELD = 2**18
 STEP = 0.02  # of integrals over the line; halving it changes them by less than 1e-3 of their size
 BEYOND = 8.0  # standard deviations: the mass of a Gaussian beyond is below 1e-15

@@ -34,6 +34,7 @@ from implicitmoments.moments.components import Components
 from implicitmoments.notes import Note
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.search import (
+    ENOUGH,
     SEARCH,
     Fitted,
     Searched,
@@ -214,7 +215,7 @@ def search_span(rows: Rows, sample: Rows, options: Options, rng: np.random.Gener
     found = search_type(raced, span.rows(rows), options, {}, rng)
     found = search_more(found, span.rows(rows), part, options, rng)
     levels |= span.restored(found.levels, inner)
-    if found.start != first.start or any(searched.accepted for searched in found.searched):
+    if found.sample is not inside or found.log_likelihood - level > ENOUGH:
         whole = widened(found, span, view, held)
     found = replace(found, levels=levels, searched=(*first.searched, *found.searched))
     if found.decoded is not before:
@@ -327,6 +328,7 @@ def search_type(
             found, state=fitted.state, log_likelihood=total, start=start, levels=levels
         )
     before, worth = found.log_likelihood, worth_of_component(family, rows, found.state)
+    scarce = k is not None and is_scarce(everything, k)  # then only sure moves are made
     if k is None:
         chosen = choose_k(
             family, rows, found.state, largest, options.n_moves, rng, least=least - offset
@@ -337,8 +339,7 @@ def search_type(
     elif k > 1 and options.n_moves:
         penalty = family.n_parameters(found.state) * math.log(rows.total)
         target = 0.5 * (penalty + offset - least)  # the log-likelihood at which BIC is ``least``
-        if is_scarce(everything, k):
-            target = math.inf
+        target = math.inf if scarce else target
         searched = search_moves(
             family, rows, found.state, options.n_moves, rng, target=target, worth=worth
         )
@@ -355,7 +356,10 @@ def search_type(
     found = replace(found, levels=found.levels | levels)
     if fitted.level * rows.total <= before:
         return found
-    again = search_moves(family, rows, fitted.state, options.n_moves, rng, worth=worth)
+    target = math.inf if scarce else -math.inf
+    again = search_moves(
+        family, rows, fitted.state, options.n_moves, rng, target=target, worth=worth
+    )
     if again.log_likelihood <= found.log_likelihood:
         return found
     return replace(found, start=start).after(again)

@@ -31,11 +31,11 @@ def search_more(
         return best
     light = float(best.state.weights.min()) < FAINT / k
     left = (at for searched in best.searched[-1:] for at in searched.ranking.promising())
-    doubtful = is_scarce(rows, k) and next(left, None) is not None
-    if not (light or doubtful):
+    scarce = is_scarce(rows, k)
+    if not (light or (scarce and next(left, None) is not None)):
         return best
     held = most_rows(k, rows.budget.held)
-    n = min(MORE_ROWS * sample.n, SEARCH.rows_for(k, rows.n_features) if doubtful else held)
+    n = min(MORE_ROWS * sample.n, SEARCH.rows_for(k, rows.n_features) if scarce else held)
     more = view.hold(rows.sample(n, rng)).merged()
     worth = worth_of_component(view.family, more, best.state)
     again = search_moves(view.family, more, best.state, options.n_moves, rng, worth=worth)

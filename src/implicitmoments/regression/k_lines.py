@@ -104,8 +104,8 @@ def fit_k(data: Data, k: int, others: Sequence[Lines] = (), begun: Begun | None 
     others : sequence of Lines
         That compete with the usual start; where rows are few, with what a fit finds without them.
     begun : Begun, optional
-        Replaces the usual start where its lines are settled and none is light, which a sample may
-        not settle; else competes with it.
+        Replaces the usual start where its lines are settled and none is light: a sample may be
+        too small to place a light one. Else it competes with the usual start.
     """
     family, many, rng = data.family, data.many, np.random.default_rng(data.seed)
     few, apart = data.few(k), 0.0

@@ -163,7 +163,7 @@ def _grow(
     Lines that were grown on a smaller sample compete with peaks of the characteristic function.
     """
     family, many, model = data.family, data.many, data.family.model
-    peaks = np.zeros((0, many.n_features - 1))
+    peaks, before = np.zeros((0, many.n_features - 1)), 0
     while True:
         some = some_of(many, n)
         waves = WaveRows.of(some, search_span(some, USUAL_LINES))
@@ -174,9 +174,10 @@ def _grow(
             best = min(best, other, key=lambda found: found.bic)
         state = _grown(best, most).state
         begun, enough = _begin_at(data, state, len(peaks), rng), rows_needed(state) < 2 * some.n
-        if some.n == many.kept or (begun.settled and enough):
+        most_held = some.n == many.kept or some.n < 2 * before  # memory holds no more
+        if most_held or (begun.settled and enough):
             return begun, some.n
-        n = MORE_ROWS * n
+        before, n = some.n, MORE_ROWS * n
 
 
 def _grown(found: Found, most: int) -> Found:
@@ -202,9 +203,10 @@ def _begin_at(data: Data, lines: Lines, n_peaks: int, rng: np.random.Generator) 
 
 def _other_number(data: Data, fits: dict[int, KLines], best: KLines, most: int) -> Lines | None:
     """Return more lines or one less, if BIC is lower or may be; the neighbours go to ``fits``."""
-    found, k = best.found, best.em.state.k
-    if found.more is not None and k < found.more.state.k <= most:
-        return found.more.state
+    found, k, better = best.found, best.em.state.k, list[KLines]()
+    more = found.more
+    if more is not None and k < more.state.k <= most and more.state.k not in fits:
+        return more.state
     if k < most and k + 1 not in fits:
         split = found.ranking.apply(found.state, np.zeros(1, dtype=np.int64))
         larger = _refit(data, best, [split, add_line(found.state, best.peak.point)])
@@ -212,12 +214,12 @@ def _other_number(data: Data, fits: dict[int, KLines], best: KLines, most: int) 
         # what chance does not explain may be a line that EM reaches only by a search
         chance = chance_loss(data.family, larger.em.state, best.em.state)
         if rise > chance or data.bic(larger) < data.bic(best):
-            return larger.em.state
+            better.append(larger)
     if k > 1 and k - 1 not in fits and found.merges is not None:
         fits[k - 1] = smaller = _refit(data, best, [found.merges.apply(found.state)])
         if data.bic(smaller) < data.bic(best):
-            return smaller.em.state
-    return None
+            better.append(smaller)
+    return min(better, key=data.bic).em.state if better else None
 
 
 def _refit(data: Data, fit: KLines, states: Sequence[Lines]) -> KLines:

@@ -25,9 +25,12 @@ FEW_COLUMNS = 4  # that are compared first where equal rows are looked for
 
 @dataclass
 class Narrower:
-    """Rounds the points of blocks to single precision, as long as none is far from 0."""
+    """Rounds the points of blocks to single precision, as long as none is far from 0.
 
-    far: bool = False  # a point was
+    Then all have to be read again, and further blocks are zeros.
+    """
+
+    far: bool = False  # whether a point lay beyond LARGEST_SINGLE
 
     def __call__(self, block: Block) -> Block:
         """Return the block in single precision where that is enough."""
@@ -37,7 +40,8 @@ class Narrower:
             return block
         if x.shape[0] and not self.far:
             self.far = not bool(xp.max(x) <= LARGEST_SINGLE and xp.min(x) >= -LARGEST_SINGLE)
-        return block if self.far else {**block, "x": xp.astype(x, xp.float32)}
+        found = xp.zeros_like(x, dtype=xp.float32) if self.far else xp.astype(x, xp.float32)
+        return {**block, "x": found}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +161,11 @@ class Rows(FoldedRows):
         """
         if not single:
             return self if self.held else self._holding(self._with_keys(self.block))
-        if self.held:
-            return self._holding(Narrower()(self._with_keys(self.block)))
-        return self._holding(self._pick_single(np.arange(self.n)))
+        if not self.held:
+            return self._holding(self._pick_single(np.arange(self.n)))
+        narrower, block = Narrower(), self._with_keys(self.block)
+        found = narrower(block)
+        return self._holding(block if narrower.far else found)
 
     def _pick_single(self, numbers: Integers) -> Block:
         """Return some rows as mapped, in single precision where that is enough for all of them.
@@ -168,7 +174,10 @@ class Rows(FoldedRows):
         """
         narrower = Narrower()
         found = self.pick(numbers, then=narrower)
-        return self.pick(numbers) if narrower.far else found
+        if not narrower.far:
+            return found
+        del found  # before the rows are held in double precision
+        return self.pick(numbers)
 
     def take(self, places: Integers, counts: Array | None = None) -> Rows:
         """Return some of the rows that are held in memory.

@@ -18,13 +18,15 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 # Numbers of a matrix that take as long as one on a list, whose row is looked up: 64 columns of it
 # in 100 ns, for which a matrix makes a logarithm and an exponential in 8 ns.
 LISTED = 16
+JOINED = 8  # numbers that an entry takes while lists are joined
 
 
 @dataclass(frozen=True, eq=False)
 class ListedShares(Shares):
-    """Responsibilities above :data:`HELD`, of components that hold few rows each, in NumPy.
+    """Responsibilities above :data:`HELD`, and the two largest of each row, in NumPy.
 
-    Losses are sums over the rows that a component holds: in others it has too little to matter.
+    Losses are sums over the rows that are listed for a component. A merged component, which is
+    wider, gains in others: the loss of a merge is at least its own, by a nat or two.
     """
 
     listed: csc_array  # (n, k)
@@ -45,7 +47,8 @@ class ListedShares(Shares):
 
     def held_by(self, i: int) -> tuple[Places, Floats]:
         """Return the rows that component i holds, and its responsibilities for them."""
-        return self._column(i)
+        places, shares = self._column(i)
+        return places[shares > HELD], shares[shares > HELD]
 
     def common(self, other: ListedShares) -> Floats:
         """Return sums over rows of products of responsibilities, of these and others, (k, m)."""
@@ -97,7 +100,7 @@ class ListedShares(Shares):
 
 
 def list_shares(family: Family[R, S, E], rows: R, state: S) -> tuple[ListedShares, E] | None:
-    """Return responsibilities above :data:`HELD`, and the expectations of all; None if many.
+    """Return the responsibilities that matter, and the expectations of all; None if many do.
 
     A matrix takes less time where components are few or overlap, and on devices, which are made
     for matrices.
@@ -107,6 +110,7 @@ def list_shares(family: Family[R, S, E], rows: R, state: S) -> tuple[ListedShare
         return None
     lists: list[tuple[Numbers, Numbers, Numbers]] = []
     sums: E | None = None
+    n_listed = 0
     rest, densities = np.empty_like(counts), np.empty_like(counts)
     for block in blocks(range(len(counts)), DEFAULT_BUDGET.rows_per_block(state.k, counts)):
         own = slice(block.start, block.stop)
@@ -114,14 +118,21 @@ def list_shares(family: Family[R, S, E], rows: R, state: S) -> tuple[ListedShare
         shares: Any
         shares, densities[own] = softmax_rows(family.log_joint(part, state))
         components, at = np.divmod(np.flatnonzero(shares.T > HELD), len(shares))
-        if not lists and LISTED * len(at) > shares.size:
+        n_listed += len(at)
+        if n_listed > min(block.stop * state.k // LISTED, DEFAULT_BUDGET.held // JOINED):
             return None
         values = shares[at, components]
         lists.append((at + block.start, components, values))
         more = family.expect(part, shares * counts[own, None], state)
         sums = more if sums is None else sums + more
-        shares[at[values > 0.5], components[values > 0.5]] = 0
+        # Components that are far apart share rows by their second responsibility alone.
+        first = at[values > 0.5]
+        shares[first, components[values > 0.5]] = 0
         rest[own] = shares.sum(axis=1)
+        second = shares[first].argmax(axis=1)
+        below = shares[first, second]
+        kept = (below > 0) & (below <= HELD)
+        lists.append((first[kept] + block.start, second[kept], below[kept]))
     if sums is None:
         return None
     at, components, values = (np.concatenate(each) for each in zip(*lists, strict=True))

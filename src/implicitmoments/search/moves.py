@@ -176,6 +176,7 @@ def search_moves(  # noqa: PLR0913 (each documented)
         for which, swapped in islice(swaps, n_moves - tried):
             tried += 1
             if swapped is None:
+                returned += 1
                 continue
             trial = run_em(family, rows, swapped, budget, best.level + ENOUGH / total)
             if (trial.level - best.level) * total > ENOUGH:
@@ -221,8 +222,11 @@ def _several_spare(family: Family[R, S, E], rows: R, state: S) -> bool:
     """Whether several components could be merged or dropped for no more than chance explains."""
     if state.k <= 2:
         return False
-    by_chance = most_by_chance(float(fitted_parameters(family, state)))
-    return len(trials.merges_of(family, rows, state).cheap(by_chance)) > 1
+    n = int(family.counts(rows).shape[0])
+    rows, state, found, sums = trials.look_at(family, rows, state)
+    unit = n / int(found.counts.shape[0])
+    by_chance = most_by_chance(float(fitted_parameters(family, state)), unit)
+    return len(trials.merge_losses(family, rows, state, found, sums).cheap(by_chance)) > 1
 
 
 def _swaps(
@@ -341,7 +345,7 @@ def merge_to(
 ) -> S:
     """Return the state with k components: half of those that are too many merge at once.
 
-    And all that are two parts of one component, whose merges lose no more than chance explains.
+    All merges that lose no more than chance explains are made at once as well.
 
     Parameters
     ----------

@@ -93,6 +93,7 @@ def look_at(family: Family[R, S, E], rows: R, state: S) -> tuple[R, S, Shares, E
     """Return held rows, a state, its responsibilities for them, and its expectations.
 
     All rows where a matrix of responsibilities fits into memory, or a list of those that matter.
+    Else some of the rows, and the state after a step of EM on them.
     """
     if int(family.counts(rows).shape[0]) > most_rows_of(family, rows, state):
         listed = list_shares(family, rows, state)
