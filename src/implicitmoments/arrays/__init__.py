@@ -7,6 +7,7 @@ from implicitmoments.arrays.entries import Entries
 from implicitmoments.arrays.kernels import (
     cross_sums,
     descending_eigh,
+    dot_columns,
     dot_rows,
     exp_into,
     gram,

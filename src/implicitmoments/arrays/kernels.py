@@ -252,6 +252,14 @@ def dot_rows(left: Array, right: Array) -> Array:
     return namespace_of(left, right).sum(left * right, axis=1)
 
 
+def dot_columns(left: Array, right: Array) -> Array:
+    """Return the inner product of each column of one matrix with that of another, (d,)."""
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        products: Array = np.einsum("ij,ij->j", left, right)
+        return products
+    return namespace_of(left, right).sum(left * right, axis=0)
+
+
 def pair_rows(rows: Array) -> Array:
     """Return products of pairs i ≤ j per row, ``(n, k)`` to ``(n, k (k + 1) / 2)``, j fastest."""
     xp = namespace_of(rows)

@@ -11,6 +11,7 @@ from implicitmoments.arrays import (
     Floats,
     as_double,
     cross_sums,
+    dot_columns,
     move_like,
     namespace_of,
     softmax_rows,
@@ -111,16 +112,8 @@ def sums_with_products(
     x, times = as_double(block["x"]), block.get("counts")
     z = (x - move_like(center, x)[None, :]) * move_like(scale, x)[None, :]
     weighted = z if times is None else z * as_double(times)[:, None]
-    squares = cross_sums(weighted, z) if full else _column_products(weighted, z)
+    squares = cross_sums(weighted, z) if full else dot_columns(weighted, z)
     return {**step(block), "products": squares}
-
-
-def _column_products(left: Array, right: Array) -> Array:
-    """Return the sums of products of equal columns of rows (n, d), (d,)."""
-    if isinstance(left, np.ndarray):  # without an array of all products
-        products: Array = np.einsum("ij,ij->j", left, right)
-        return products
-    return namespace_of(left).sum(left * right, axis=0)
 
 
 def _counted(shares: Array, densities: Array, block: Block) -> tuple[Array, Sums]:
