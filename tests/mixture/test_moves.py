@@ -148,6 +148,32 @@ def test_insertions_at_one_place_are_one(data):
     assert nearest(inserted.means, means[:2]).max() < 0.5
 
 
+class Unpooled(GaussianFamily):
+    """Insertions that borrow no rows."""
+
+    def fit_insertions(self, sums, before, like):
+        return self.fit_trials(sums, before, 1, None)
+
+
+@pytest.mark.parametrize("name", ["full", "diag"])
+def test_insertions_do_not_collapse_on_a_few_rows(name):
+    rng, kind, k, d, n = np.random.default_rng(0), CovarianceType(name), 6, 20, 2_400
+    means = rng.normal(size=(k, d))
+    rows = Rows.of(means[rng.integers(k, size=n)] + 0.5 * rng.normal(size=(n, d))).hold()
+    start = Gaussians(np.full(k, 1 / k), means, np.stack([kind.ridge(d, 0.25)] * k))
+    best, least = [], []
+    for family in (GaussianFamily(kind, 1e-10), Unpooled(kind, 1e-10)):
+        state = run_em(family, rows, start, SEARCH).state
+        found = responsibilities(family, rows, state)
+        candidates = family.candidates(rows, state, found.log_density, np.random.default_rng(0))
+        gains, inserted = insertion_gains(family, rows, found, candidates)
+        best.append(gains[0])
+        least.append(np.linalg.eigvalsh(inserted.expanded().covariances).min())
+    assert least[0] > 1e-4
+    assert least[1] < 1e-8
+    assert best[0] < 0.6 * best[1]  # which is 79 nats for each row
+
+
 def test_what_is_gained_by_chance_follows_the_columns_of_the_rows(data):
     """In the span of the means criteria count the parameters of all columns, and EM fits fewer."""
     rows, means = data

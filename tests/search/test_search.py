@@ -112,6 +112,9 @@ class ToyFamily:
             weights = weights / np.repeat(weights.reshape(-1, size).sum(axis=1), size)
         return Line(weights, means, variances)
 
+    def fit_insertions(self, sums, before, like):
+        return self.fit_trials(sums, before, 1, None)
+
     def rest_bound(self, rest, trials, size):
         v = trials.variances[::size]
         return -0.5 * rest[0] * np.log(v) - 0.5 * rest[1] / v

@@ -346,6 +346,20 @@ class GaussianFamily:
             covariances = np.repeat(self._covariances(shared, least), size, axis=0)
         return Gaussians(weights, means, covariances, before.freedom)
 
+    def fit_insertions(self, sums: GaussianSums, before: Gaussians, like: Gaussians) -> Gaussians:
+        """Return the M-step of further components, each by itself.
+
+        They borrow rows as in :meth:`m_step`: few rows would fit a covariance of their own.
+        """
+        means, inside = self._about_means(sums, before)
+        weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
+        covariances = np.broadcast_to(like.covariances, before.covariances.shape)
+        if self.free:
+            pooled = self.kind.gathered(like.covariances[0])
+            least = self.least_variances(means, means - sums.about)
+            covariances = self._separate(sums.counts, inside, pooled, least, before)
+        return Gaussians(weights, means, covariances, before.freedom)
+
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:
         """Return the expected log-likelihood of the rest, up to a constant, for each trial."""
         shared = trials.covariances[::size]

@@ -168,6 +168,11 @@ class LineFamily:
         own = np.maximum(variances, SMALLEST_VARIANCE).ravel()
         return Lines(weights.ravel(), coef, own, before.freedom)
 
+    def fit_insertions(self, sums: LineSums, before: Lines, like: Lines) -> Lines:
+        """Return the M-step of further lines, each by itself."""
+        variances = np.broadcast_to(like.variances, before.variances.shape)
+        return self.fit_trials(sums, replace(before, variances=variances), 1, None)
+
     def rest_bound(self, rest: Floats, trials: Lines, size: int) -> Floats:
         """Return the expected log-likelihood of the rest under each trial's shared variance."""
         v = trials.variances.reshape(-1, size)[:, 0]

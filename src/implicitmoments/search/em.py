@@ -190,6 +190,14 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
         """
         ...
 
+    def fit_insertions(self, sums: E, before: S, like: S) -> S:
+        """Return the M-step of further components, each by itself; weights are shares of all rows.
+
+        Shared parameters, and what a component borrows that has too few rows, are those of
+        ``like``, a single component.
+        """
+        ...
+
     def rest_bound(self, rest: Floats, trials: S, size: int) -> Floats:
         """Return the expected log-likelihood of the rest under each trial's shared parameters."""
         ...

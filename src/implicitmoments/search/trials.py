@@ -127,7 +127,8 @@ def insertion_gains(
     found : Shares
         Of the mixture.
     candidates : State
-        With the weights to start at, as shares of all rows.
+        With the weights to start at, as shares of all rows. What a candidate with few rows has in
+        common with others is that of the first.
     budget : Budget
         Its ``steps``.
     """
@@ -136,10 +137,11 @@ def insertion_gains(
     few, enough = budget.steps // 3, FEWEST_PER_COMPONENT * found.k
     some = found.sampled(family, rows, SEARCH.rows)  # which tell places apart
     first = some if enough <= SEARCH.rows else found.sampled(family, rows, enough)
-    gains, trials = _fit_insertions(family, *first, candidates, few)
+    like = candidates.take(np.zeros(1, dtype=np.int64))
+    gains, trials = _fit_insertions(family, *first, candidates, like, few)
     best = _different(family, *some, gains, trials)
     trials = trials.take(best[: max(FEWEST_TRIALS, trials.k // 4)])
-    gains, trials = _fit_insertions(family, rows, found, trials, budget.steps - few)
+    gains, trials = _fit_insertions(family, rows, found, trials, like, budget.steps - few)
     order = _different(family, *some, gains, trials)
     return gains[order], trials.take(order)
 
@@ -162,23 +164,23 @@ def _different(
 
 
 def _fit_insertions(
-    family: Family[R, S, E], rows: R, found: Densities, candidates: S, steps: int
+    family: Family[R, S, E], rows: R, found: Densities, candidates: S, like: S, steps: int
 ) -> tuple[Floats, S]:
     """Run EM of each candidate beside a mixture, in parts that bound the memory."""
     parts = map(candidates.take, column_blocks(found, candidates.k, DEFAULT_BUDGET.block))
-    climbed = [_insert_at_once(family, rows, found, part, steps) for part in parts]
+    climbed = [_insert_at_once(family, rows, found, part, like, steps) for part in parts]
     gains, trials = zip(*climbed, strict=True)
     return np.concatenate(gains), trials[0].join(*trials[1:])
 
 
 def _insert_at_once(
-    family: Family[R, S, E], rows: R, found: Densities, trials: S, steps: int
+    family: Family[R, S, E], rows: R, found: Densities, trials: S, like: S, steps: int
 ) -> tuple[Floats, S]:
     for _ in range(steps):
         odds, rest = _odds(family, rows, found, trials)
         odds /= odds + rest
         odds *= found.counts[:, None]
-        trials = family.fit_trials(family.expect(rows, odds, trials), trials, 1, None)
+        trials = family.fit_insertions(family.expect(rows, odds, trials), trials, like)
         del odds  # before the next one is made
     odds, rest = _odds(family, rows, found, trials)
     odds += rest
