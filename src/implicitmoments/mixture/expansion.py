@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Expansion:
         double = epsilon > DOUBLE and bool(len(far_components(state, epsilon)))
         return cls(state, kind, far, state.means, double=double)
 
-    @property
+    @cached_property
     def slopes(self) -> Floats:
         """Log weight plus log density of Gaussians, linear in lifted rows: (p, k)."""
         return self.kind.slopes(self.state)
