@@ -139,22 +139,3 @@ def test_a_variance_without_digits_is_summed_about_its_mean_in_the_next_step(kin
     for _ in range(3):
         state = family.m_step(family.e_step(rows, state), state)
     np.testing.assert_allclose(state.variances, 1e-26, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["spherical", "tied_diag", "diag"])
-def test_samples_are_summed_in_single_precision_unless_a_component_is_narrow(name, rng, xp):
-    kind, d = CovarianceType(name), 2
-    x = np.concatenate([rng.normal(size=(N, d)), 3 + 0.01 * rng.normal(size=(N, d))])
-    rows, family = Rows.of(xp.asarray(x)), GaussianFamily(kind, 1e-30)
-    both, wide, narrow = rows.hold_both(), rows.hold(), rows.hold(single=True)
-    assert narrow.like.dtype != wide.like.dtype
-    for deviation, used in ((0.5, narrow), (0.01, wide)):
-        covariances = np.stack([np.eye(d), np.eye(d) * (1 if kind.tied else deviation**2)])
-        means = np.array([[0.0, 0.0], [3.0, 3.0]]) / (deviation if kind.tied else 1)
-        state = Gaussians(np.full(2, 0.5), means, kind.constrained(covariances))
-        found, expected = family.e_step(both, state), family.e_step(used, state)
-        assert found.level == expected.level
-        np.testing.assert_array_equal(found.products, expected.products)
-        assert found.level == pytest.approx(family.e_step(wide, state).level, rel=1e-6)
-    assert both.mapped(np.ones(d)).rounded is None
-    assert Rows.of(1e3 * x).hold_both().rounded is None

@@ -94,10 +94,10 @@ def test_small_sources_are_counted_as_arrays_are(data, mixture):
 @pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
 def test_arrays_of_the_standard_on_any_device(data, mixture, device):
     X, _ = data
-    fitted = mixture(K, tol=1e-12).fit(X)  # the searches before EM differ by rounding
+    fitted = mixture(K, tol=1e-10).fit(X)  # the searches before EM differ by rounding
     where = array_api_strict.Device(device)
     rows = array_api_strict.asarray(X, device=where)
-    model = mixture(K, tol=1e-12).fit(rows)
+    model = mixture(K, tol=1e-10).fit(rows)
     for value in (model.means_, model.weights_):
         assert isinstance(value, type(rows))
         assert value.device == where

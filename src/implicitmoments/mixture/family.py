@@ -26,7 +26,7 @@ from implicitmoments.mixture.e_step import (
     unmapped,
     weighted_sums,
 )
-from implicitmoments.mixture.expansion import Expansion, far_components
+from implicitmoments.mixture.expansion import Expansion
 from implicitmoments.mixture.gaussians import (
     CovarianceType,
     Gaussians,
@@ -41,7 +41,7 @@ from implicitmoments.mixture.least_variances import (
 )
 from implicitmoments.mixture.pair_trials import fit_pairs
 from implicitmoments.rows import Rows, Sums
-from implicitmoments.rows.constants import DOUBLE, SINGLE
+from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search.em import Places
 from implicitmoments.search.noise import (
     FIRST,
@@ -81,13 +81,7 @@ class GaussianFamily:
         return self.known is None and not self.kind.tied
 
     def e_step(self, rows: Rows, state: Gaussians) -> GaussianSums:
-        """Return the sums of one pass over all rows.
-
-        Of rows in single precision where they are held as well, and no component is so narrow or
-        far away that squares would lose half of their digits.
-        """
-        if rows.rounded is not None and not len(far_components(state, SINGLE)):
-            rows = rows.rounded
+        """Return the sums of one pass over all rows."""
         expansion = Expansion.of(state, self.kind, rows.like)
         if not self.free and state.shared and state.gaussian and not len(expansion.far):
             return self._shared_e_step(rows, state, double=expansion.double)

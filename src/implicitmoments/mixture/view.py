@@ -45,13 +45,10 @@ class View:
     def hold(self, rows: Rows) -> Rows:
         """Hold rows in the coordinates of the view.
 
-        In single precision where components share one variance, and in both where each column has
-        one of its own: a narrow component needs more. So do products of columns.
+        In single precision where components share one variance: a narrow one needs more, and so
+        do products of columns.
         """
-        kind, rows = self.family.kind, self.rows(rows)
-        if kind.shape == "full":
-            return rows.hold()
-        return rows.hold(single=True) if kind.name == "tied_spherical" else rows.hold_both()
+        return self.rows(rows).hold(single=self.family.kind.name == "tied_spherical")
 
     def back(self, rows: Rows) -> Rows:
         """Return rows in the coordinates of the view in those of the user."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Differences of equal numbers that were rounded twice each, in epsilons of their size.
 ROUNDINGS = 4
-SINGLE, DOUBLE = (float(np.finfo(dtype).eps) for dtype in (np.float32, np.float64))
+DOUBLE = float(np.finfo(np.float64).eps)
 FEW = 100  # rows in which columns are compared before all rows are: most of them vary there
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -80,8 +80,6 @@ class Rows(FoldedRows):
         Counted where it is not given.
     grid : KeyGrid or None
         On which rows have the keys that determine their shares; None for their bits.
-    rounded : Rows or None
-        These rows in single precision, for passes that need no more; a view of them has none.
 
     See Also
     --------
@@ -97,8 +95,6 @@ class Rows(FoldedRows):
     >>> rows.kept_by(lambda block: block["x"][:, 0] > 1).kept
     3
     """
-
-    rounded: Rows | None = field(default=None, init=False)  # so that replace leaves it out
 
     @classmethod
     def of(cls, points: Any, **columns: Array | None) -> Rows:
@@ -170,21 +166,6 @@ class Rows(FoldedRows):
         narrower, block = Narrower(), self._with_keys(self.block)
         found = narrower(block)
         return self._holding(block if narrower.far else found)
-
-    def hold_both(self) -> Rows:
-        """Hold all rows that are kept, and in single precision beside them if none is far from 0.
-
-        Returns
-        -------
-        Rows
-            In memory, as mapped; ``rounded`` are those in single precision.
-        """
-        held = self.hold()
-        found = held.hold(single=True)
-        if found.like.dtype != held.like.dtype:
-            held = replace(held)
-            object.__setattr__(held, "rounded", found)
-        return held
 
     def _pick_single(self, numbers: Integers) -> Block:
         """Return some rows as mapped, in single precision where that is enough for all of them.
