@@ -343,15 +343,16 @@ class GaussianFamily:
     def fit_insertions(self, sums: GaussianSums, before: Gaussians, like: Gaussians) -> Gaussians:
         """Return the M-step of further components, each by itself.
 
-        They borrow rows as in :meth:`m_step`: few rows would fit a covariance of their own.
+        As many rows as a component lacks are borrowed, as in :meth:`m_step`, and have the
+        covariance of ``like``: a covariance of a few rows alone would be singular.
         """
         means, inside = self._about_means(sums, before)
         weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
         covariances = np.broadcast_to(like.covariances, before.covariances.shape)
         if self.free:
-            pooled = self.kind.gathered(like.covariances[0])
+            lent = self.kind.gathered(like.covariances[0])
             least = self.least_variances(means, means - sums.about)
-            covariances = self._separate(sums.counts, inside, pooled, least, before)
+            covariances = self._separate(sums.counts, inside, lent, least, before)
         return Gaussians(weights, means, covariances, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:

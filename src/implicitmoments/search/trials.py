@@ -127,8 +127,8 @@ def insertion_gains(
     found : Shares
         Of the mixture.
     candidates : State
-        With the weights to start at, as shares of all rows. What a candidate with few rows has in
-        common with others is that of the first.
+        With the weights to start at, as shares of all rows. What a candidate with few rows
+        borrows is that of the first.
     budget : Budget
         Its ``steps``.
     """
