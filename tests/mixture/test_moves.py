@@ -151,8 +151,8 @@ def test_insertions_at_one_place_are_one(data):
 class Unpooled(GaussianFamily):
     """Insertions that borrow no rows."""
 
-    def fit_insertions(self, sums, before, like):
-        return self.fit_trials(sums, before, 1, None)
+    def fit_trials(self, sums, before, size, rest, like=None):
+        return super().fit_trials(sums, before, size, rest)
 
 
 @pytest.mark.parametrize("name", ["full", "diag"])

@@ -100,7 +100,7 @@ class ToyFamily:
     def pool(self, sums, state):
         return np.column_stack([sums.counts, sums.squares - sums.points**2 / sums.counts])
 
-    def fit_trials(self, sums, before, size, rest):
+    def fit_trials(self, sums, before, size, rest, like=None):
         means = sums.points / sums.counts
         weights = sums.counts / sums.total
         variances = before.variances
@@ -111,9 +111,6 @@ class ToyFamily:
         if size > 1:
             weights = weights / np.repeat(weights.reshape(-1, size).sum(axis=1), size)
         return Line(weights, means, variances)
-
-    def fit_insertions(self, sums, before, like):
-        return self.fit_trials(sums, before, 1, None)
 
     def rest_bound(self, rest, trials, size):
         v = trials.variances[::size]

@@ -314,7 +314,12 @@ class GaussianFamily:
         return np.column_stack([sums.counts, self._about_means(sums, state)[1]])
 
     def fit_trials(
-        self, sums: GaussianSums, before: Gaussians, size: int, rest: Floats | None
+        self,
+        sums: GaussianSums,
+        before: Gaussians,
+        size: int,
+        rest: Floats | None,
+        like: Gaussians | None = None,
     ) -> Gaussians:
         """Return the M-step of trials of ``size`` components, each trial by itself.
 
@@ -328,31 +333,15 @@ class GaussianFamily:
         together = inside.reshape(len(counts), size, -1).sum(axis=1)
         least = self.least_variances(means, means - sums.about)
         if self.free:
-            pooled = together / np.maximum(counts, EMPTY)
-            covariances = self._separate(
-                sums.counts, inside, np.repeat(pooled, size, axis=0), least, before
-            )
+            own = np.repeat(together / np.maximum(counts, EMPTY), size, axis=0)
+            lent = own if like is None else self.kind.gathered(like.covariances[0])
+            covariances = self._separate(sums.counts, inside, lent, least, before)
         elif rest is None or self.known is not None:
             covariances = before.covariances
         else:
             shared = (together + rest[..., 1:]) / (counts + rest[..., :1])
             least = least.reshape(-1, size, before.d).mean(axis=1)
             covariances = np.repeat(self._covariances(shared, least), size, axis=0)
-        return Gaussians(weights, means, covariances, before.freedom)
-
-    def fit_insertions(self, sums: GaussianSums, before: Gaussians, like: Gaussians) -> Gaussians:
-        """Return the M-step of further components, each by itself.
-
-        As many rows as a component lacks are borrowed, as in :meth:`m_step`, and have the
-        covariance of ``like``: a covariance of a few rows alone would be singular.
-        """
-        means, inside = self._about_means(sums, before)
-        weights = np.maximum(sums.counts / sums.total, SMALLEST_SHARE)
-        covariances = np.broadcast_to(like.covariances, before.covariances.shape)
-        if self.free:
-            lent = self.kind.gathered(like.covariances[0])
-            least = self.least_variances(means, means - sums.about)
-            covariances = self._separate(sums.counts, inside, lent, least, before)
         return Gaussians(weights, means, covariances, before.freedom)
 
     def rest_bound(self, rest: Floats, trials: Gaussians, size: int) -> Floats:

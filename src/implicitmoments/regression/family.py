@@ -151,7 +151,14 @@ class LineFamily:
             return np.zeros((state.k, 0))
         return np.column_stack([sums.counts, _squares(sums.products, state.coef)])
 
-    def fit_trials(self, sums: LineSums, before: Lines, size: int, rest: Floats | None) -> Lines:
+    def fit_trials(
+        self,
+        sums: LineSums,
+        before: Lines,
+        size: int,
+        rest: Floats | None,
+        like: Lines | None = None,
+    ) -> Lines:
         """Return the M-step of trials of ``size`` lines, each trial by itself."""
         n = sums.counts.reshape(-1, size)
         coef = self._solve(sums.products, before.coef)
@@ -161,17 +168,13 @@ class LineFamily:
         variances = before.variances.reshape(-1, size)
         if not self.model.shared:
             variances = squares / np.maximum(n, TINY)
-            variances = np.maximum(variances, self.least_ratio**2 * before.variances.max())
+            usual = (before if like is None else like).variances.max()
+            variances = np.maximum(variances, self.least_ratio**2 * usual)
         elif rest is not None:
             pooled = (squares.sum(axis=1, keepdims=True) + rest[1]) / (whole + rest[0])
             variances = np.repeat(pooled, size, axis=1)
         own = np.maximum(variances, SMALLEST_VARIANCE).ravel()
         return Lines(weights.ravel(), coef, own, before.freedom)
-
-    def fit_insertions(self, sums: LineSums, before: Lines, like: Lines) -> Lines:
-        """Return the M-step of further lines, each by itself."""
-        variances = np.broadcast_to(like.variances, before.variances.shape)
-        return self.fit_trials(sums, replace(before, variances=variances), 1, None)
 
     def rest_bound(self, rest: Floats, trials: Lines, size: int) -> Floats:
         """Return the expected log-likelihood of the rest under each trial's shared variance."""

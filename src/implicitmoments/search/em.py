@@ -181,20 +181,16 @@ class Family(EMFamily[R, S, E], Protocol[R, S, E]):
         """
         ...
 
-    def fit_trials(self, sums: E, before: S, size: int, rest: Floats | None) -> S:
+    def fit_trials(
+        self, sums: E, before: S, size: int, rest: Floats | None, like: S | None = None
+    ) -> S:
         """Return the M-step of trials of ``size`` components, each trial by itself.
 
         Weights sum to 1 within a trial of two parts; that of an insertion is a share of all rows.
         Shared parameters come from the trial and ``rest`` (p,), the pool of the components that
-        stay as they are; for None they keep their values.
-        """
-        ...
-
-    def fit_insertions(self, sums: E, before: S, like: S) -> S:
-        """Return the M-step of further components, each by itself; weights are shares of all rows.
-
-        Shared parameters, and what a component borrows that has too few rows, are those of
-        ``like``, a single component.
+        stay as they are; for None they keep their values. A component with too few rows for
+        its own parameters borrows those of ``like``, a single component; for None those of its
+        trial.
         """
         ...
 

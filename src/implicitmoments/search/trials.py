@@ -180,7 +180,8 @@ def _insert_at_once(
         odds, rest = _odds(family, rows, found, trials)
         odds /= odds + rest
         odds *= found.counts[:, None]
-        trials = family.fit_insertions(family.expect(rows, odds, trials), trials, like)
+        sums = family.expect(rows, odds, trials)
+        trials = family.fit_trials(sums, trials, 1, None, like)
         del odds  # before the next one is made
     odds, rest = _odds(family, rows, found, trials)
     odds += rest
