@@ -1,6 +1,8 @@
 """Comparisons of a fit with other fits end where nothing is to be gained."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from implicitmoments.search import (
     SEARCH,
     add_components,
     alternatives,
+    one_more,
     rank_moves,
     run_em,
     tails,
@@ -18,6 +21,7 @@ from implicitmoments.search import (
 from implicitmoments.search.trials import Merges
 
 FAMILY = GaussianFamily(CovarianceType("tied_spherical"))
+FREE = GaussianFamily(CovarianceType("spherical"))
 N = 1_000
 
 
@@ -66,3 +70,51 @@ def test_components_are_added_while_a_rival_may_be_surpassed(monkeypatch):
     rounds.clear()
     add_components(FAMILY, fit, ranking, rows, level, rng, 1.01 * gain)
     assert len(rounds) > 1
+
+
+def test_ways_that_will_not_surpass_a_rival_are_not_tried(monkeypatch):
+    """Two groups for each of three components: all splits reach further than the best alone."""
+    rng = np.random.default_rng(0)
+    centers = 10.0 * np.array([[0, 0], [1, 0], [0, 9], [1, 9], [9, 0], [10, 0]])
+    rows = Rows.of(np.repeat(centers, 200, axis=0) + rng.normal(size=(1_200, 2))).hold()
+    means = centers.reshape(3, 2, 2).mean(axis=1)
+    start = Gaussians(np.ones(3) / 3, means, np.full((3, 2), 20.0))
+    fitted = run_em(FAMILY, rows, start, SEARCH)
+    ranking, sizes = rank_moves(FAMILY, rows, fitted.state, rng), []
+
+    def counted(family, fit, other, *rest):
+        sizes.append(other.k)
+        return prefer(family, fit, other, *rest)
+
+    prefer = alternatives.prefer
+    monkeypatch.setattr(alternatives, "prefer", counted)
+    more = partial(one_more, FAMILY, fitted.state, ranking, rows, fitted.level)
+    gain = more().gain
+    assert sizes == [4, 6]
+    charge = alternatives._charge(FAMILY, fitted.state, 1_200)
+    alone, together = (alternatives._within_reach(ranking, np.arange(n), charge) for n in (1, 3))
+    assert gain < together
+    assert alone < together
+    sizes.clear()
+    assert more(rival=0.5 * (alone + together)).gain == gain
+    assert sizes == [6]
+    assert more(rival=1.01 * together) is None
+    assert sizes == [6]
+
+
+def test_a_law_that_will_not_surpass_a_rival_is_left_early():
+    """Student's noise is clearly better, unless something else gains far more."""
+    rng = np.random.default_rng(0)
+    means = np.array([[0.0, 0.0], [12.0, 0.0]])
+    noise = rng.standard_t(4, size=(2_000, 2))
+    rows = Rows.of(np.repeat(means, 1_000, axis=0) + noise).hold()
+    fit = run_em(FREE, rows, Gaussians(np.ones(2) / 2, means, np.ones((2, 2))), SEARCH).state
+    compare = partial(tails.compare_laws, FREE, replace(FREE, student=True), rows, fit, 2)
+    found = compare()
+    assert found.clear
+    assert found.misfit < found.own_misfit
+    assert compare(needed=0.5 * found.gain).clear
+    beaten = compare(needed=100 * found.gain)
+    assert not beaten.clear
+    assert beaten.gain < found.gain  # its EM has not ended
+    assert math.isnan(beaten.misfit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ def find_better(
         rival = max((gain for gain, _ in found), default=0.0)
         found += other_number(view.family, state, ranking, parts, rng, rival)
     chosen = options.k is None  # otherwise tails are left within components
-    found += other_law(whole.family, shape, ranking if chosen else None, sample, fewer=chosen)
+    rival, known = max((gain for gain, _ in found), default=0.0), ranking if chosen else None
+    found += other_law(whole.family, shape, known, sample, fewer=chosen, rival=rival)
     if not found:
         return None
     _, best = max(found, key=lambda each: each[0])
@@ -127,6 +129,7 @@ def other_law(
     sample: Rows,
     *,
     fewer: bool,
+    rival: float = 0.0,
 ) -> Iterator[Better]:
     """Yield a note where BIC of multivariate t distributions, perhaps of fewer, is lower.
 
@@ -138,6 +141,8 @@ def other_law(
         Held, in the coordinates of the view.
     fewer : bool
         Whether the other law may have fewer components, as where their number was chosen.
+    rival : float
+        By how much BIC is lower in another way, which this one has to surpass.
     """
     if family.student or family.known is not None:
         return
@@ -145,10 +150,11 @@ def other_law(
     some = sample.sample(n, width=state.k)
     if suspicious(family, some, state, state.d, ranking):
         heavier = replace(family, student=True)
-        sampled = some is not sample
-        found = compare_laws(family, heavier, some, state, state.d, sampled=sampled, fewer=fewer)
+        sampled, times = some is not sample, sample.total / some.total
+        compare = partial(compare_laws, family, heavier, some, state, state.d)
+        found = compare(sampled=sampled, fewer=fewer, needed=rival / times)
         if found.clear:  # as often as in the sample
-            gain = found.gain * sample.total / some.total
+            gain = found.gain * times
             yield gain, tails_note(found.state.freedom, state.k, found.state.k, found.gain)
 
 
@@ -224,7 +230,9 @@ def _compare_shapes(
         score, best = min(((_score(other, sample, start), start) for start in starts), key=_first)
         if score < own:
             budget = replace(QUICK, steps=min(QUICK.steps, int(MOST_PRODUCTS / products)))
-            best = run_em(other, sample, best, budget).state
+            least = max((gain for gain, _ in found.values()), default=0.0)
+            level = bic(0.0, other.n_parameters(best), sample.total) - own + least
+            best = run_em(other, sample, best, budget, level / (2 * sample.total)).state
             found[kind.name] = own - _score(other, sample, best), best
             assigned = [shares, softmax_rows(other.log_joint(sample, best))[0]]
     return found

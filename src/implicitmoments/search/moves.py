@@ -35,12 +35,16 @@ from implicitmoments.search.trials import Merges, total_rows
 
 ENOUGH = 2.0  # minimum log-likelihood gain of a move, above rounding and EM error
 PATIENCE = 4  # swaps of a kind that are tried from one state, those of the best prediction
+# One in so many components is exchanged at a time, while that raises the likelihood: the merges
+# that follow undo the splits that do not pay.
+AT_ONCE = 3
 # Nats per row that a merge costs where components overlap, or as much as chance explains. The rows
 # of a missing component are then held by several others, and no split of one of them shows it:
 # insertions are tried too.
 OVERLAP = 0.5
 SAME = 0.1  # of its responsibilities that may move while a component keeps its predicted split
 BETWEEN = 10  # EM steps with a component more or less, between the halves of a swap
+SETTLED = 20  # EM steps after which a state that is more likely than the one before is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,7 @@ class Ranking(Generic[S]):
     chance: float  # gain of a split by chance: a nat for each further parameter
     rows: Any  # that were looked at
     unit: float = 1.0  # for how many rows each of them stands: chance is so many times as large
+    shared: bool = False  # components share parameters: splits gain more together than one by one
 
     def needed(self, loss: Floats | float) -> Floats:
         """Return the least predicted gain that may make up for a loss."""
@@ -104,7 +109,17 @@ class Ranking(Generic[S]):
             taken |= set(pair)
         return np.array(found, dtype=np.int64)
 
-    def promising(self, needed: float = 0.0) -> Iterator[int]:
+    def groups(self, size: int, needed: float = 0.0) -> list[Places]:
+        """Return changes to try together: so many that are promising, or one at a time.
+
+        Where an infinite rise is needed, those that are sure.
+        """
+        if size > 1 or math.isinf(needed):
+            found = self.sure() if math.isinf(needed) else [*self.promising(needed, size)]
+            return [np.array(found, dtype=np.int64)][: len(found)]
+        return [np.array([at]) for at in self.promising(needed)]
+
+    def promising(self, needed: float = 0.0, most: int = PATIENCE) -> Iterator[int]:
         """Yield the changes that may repay the cheapest merge of other components.
 
         The best insertions and the best splits, whose gains are larger by chance.
@@ -113,13 +128,15 @@ class Ranking(Generic[S]):
         ----------
         needed : float
             The least rise of the log-likelihood that is of use.
+        most : int
+            So many of each kind.
         """
         if self.merges is None:
             return
         cheapest = self.merges.cheapest_after_split(self.origins)
         order = np.argsort(cheapest - self.gains, kind="stable")
         inserts = self.origins[order] < 0
-        for at in np.concatenate([order[inserts][:PATIENCE], order[~inserts][:PATIENCE]]):
+        for at in np.concatenate([order[inserts][:most], order[~inserts][:most]]):
             if self.gains[at] > max(ENOUGH, float(self.needed(cheapest[at] + needed))):
                 yield int(at)
 
@@ -133,12 +150,7 @@ class Searched(Generic[S]):
     accepted: int  # moves that raised the likelihood, and moves in all
     tried: int
     ranking: Ranking[S]  # of the moves from ``state``
-    returned: int = 0  # moves that led back to the same likelihood
-
-    @property
-    def failed(self) -> int:
-        """Moves that were promising, and led to a lower likelihood."""
-        return self.tried - self.accepted - self.returned
+    failed: int = 0  # swaps of one component that were promising, and lowered the likelihood
 
 
 def search_moves(  # noqa: PLR0913 (each documented)
@@ -168,68 +180,79 @@ def search_moves(  # noqa: PLR0913 (each documented)
     local : Budget
         Of the EM of two parts of one component, and of insertions.
     """
-    best, ranking = _begin(family, rows, state, rng, budget, local, ranking, worth)
-    total, accepted, tried, returned = total_rows(family, rows), 0, 0, 0
+    best = run_em(family, rows, state, replace(budget, steps=SETTLED))
+    ranking = rank_moves(family, rows, best.state, rng, local, ranking, worth)
+    total, accepted, tried, failed = total_rows(family, rows), 0, 0, 0
+    size, rested = max(1, state.k // AT_ONCE), best.converged
     while True:
-        before, needed = best, max(target - best.level * total, 0.0)
-        swaps = _swaps(family, rows, best.state, ranking, needed, rng, budget, local)
+        before, enough = best, ENOUGH / total
+        needed = max(target - best.level * total, 0.0)
+        swaps = _swaps(family, rows, best.state, ranking, ranking.groups(size, needed), budget)
+        if size == 1 and ranking.overlap and math.isfinite(needed):
+            last = _reverse(family, rows, best.state, ranking, needed, rng, budget, local)
+            swaps = chain(swaps, last)
         for which, swapped in islice(swaps, n_moves - tried):
             tried += 1
             if swapped is None:
-                returned += 1
                 continue
-            trial = run_em(family, rows, swapped, budget, best.level + ENOUGH / total)
-            if (trial.level - best.level) * total > ENOUGH:
-                best, accepted = trial, accepted + 1
+            trial = _settle(family, rows, swapped, budget, before.level + enough)
+            if trial.level > before.level + enough:
+                best, rested, accepted = trial, trial.converged, accepted + 1
+                if (best.level - before.level) * total < ranking.by_chance:
+                    size = 1
                 ranking = ranking.without(which)
                 break
-            returned += (best.level - trial.level) * total <= ENOUGH
-        if best is before and not best.converged:  # EM in transit misleads a ranking
-            further = run_em(family, rows, best.state, budget)
-            if (further.level - best.level) * total > ENOUGH:
-                best = further
-        if best is before:
-            return Searched(best.state, best.level * total, accepted, tried, ranking, returned)
-        ranking = rank_moves(family, rows, best.state, rng, local, ranking, worth)
+            failed += size == 1 and trial.level < before.level - enough
+        else:
+            if not rested:  # EM in transit misleads a ranking
+                best, rested = run_em(family, rows, best.state, budget), True
+            elif size == 1:
+                level = best.level * total
+                return Searched(best.state, level, accepted, tried, ranking, failed)
+            size = 1
+        if best.level > before.level + enough:
+            ranking = rank_moves(family, rows, best.state, rng, local, ranking, worth)
 
 
-def _begin(
-    family: Family[R, S, E],
-    rows: R,
-    state: S,
-    rng: np.random.Generator,
-    budget: Budget,
-    local: Budget,
-    ranking: Ranking[S] | None,
-    worth: float,
-) -> tuple[Fitted[S], Ranking[S]]:
-    """Run EM, and rank the first moves.
-
-    EM is slow while components are missing elsewhere. Where several merges cost no more than
-    chance explains, and changes repay them, moves come before EM has converged.
-    """
-    fitted = run_em(family, rows, state, replace(budget, steps=BETWEEN))
-    if not fitted.converged:
-        if _several_spare(family, rows, fitted.state):
-            ranking = rank_moves(family, rows, fitted.state, rng, local, ranking, worth)
-            if len(ranking.sure()) > 1:
-                return fitted, ranking
-        fitted = run_em(family, rows, fitted.state, budget)
-    return fitted, rank_moves(family, rows, fitted.state, rng, local, ranking, worth)
-
-
-def _several_spare(family: Family[R, S, E], rows: R, state: S) -> bool:
-    """Whether several components could be merged or dropped for no more than chance explains."""
-    if state.k <= 2:
-        return False
-    n = int(family.counts(rows).shape[0])
-    rows, state, found, sums = trials.look_at(family, rows, state)
-    unit = n / int(found.counts.shape[0])
-    by_chance = most_by_chance(float(fitted_parameters(family, state)), unit)
-    return len(trials.merge_losses(family, rows, state, found, sums).cheap(by_chance)) > 1
+def _settle(family: Family[R, S, E], rows: R, state: S, budget: Budget, least: float) -> Fitted[S]:
+    """Run EM until it has settled above a level, or may no longer reach it."""
+    fitted = run_em(family, rows, state, replace(budget, steps=SETTLED), least)
+    if fitted.level > least or fitted.converged or fitted.n_iter < SETTLED:
+        return fitted
+    return run_em(family, rows, fitted.state, budget, least)
 
 
 def _swaps(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    ranking: Ranking[S],
+    groups: list[Places],
+    budget: Budget,
+) -> Iterator[tuple[Places, S | None]]:
+    """Yield states with components elsewhere, and the places in the ranking that each used.
+
+    Splits or insertions, EM of all components, and the merges or drops that then cost least. None
+    for splits that come to nothing.
+    """
+    for places in groups:
+        larger = ranking.apply(state, places)
+        larger = run_em(family, rows, larger, replace(budget, steps=BETWEEN)).state
+        merges = trials.merges_of(family, rows, larger)
+        chosen, n_splits = merges.cheap(math.inf)[: len(places)], sum(ranking.origins[places] >= 0)
+        if _undo(merges.pairs[chosen], int(n_splits), state.k):
+            yield places, None  # EM would end as before
+        else:
+            yield places, merge_to(family, rows, larger, state.k, merges)
+
+
+def _undo(pairs: Places, n_splits: int, k: int) -> bool:
+    """Whether merges of pairs undo all of so many splits of k components, whose parts are last."""
+    first = k - n_splits + 2 * np.arange(n_splits)
+    return np.array_equal(np.sort(pairs, axis=0), np.column_stack([first, first + 1]))
+
+
+def _reverse(
     family: Family[R, S, E],
     rows: R,
     state: S,
@@ -238,34 +261,19 @@ def _swaps(
     rng: np.random.Generator,
     budget: Budget,
     local: Budget,
-) -> Iterator[tuple[Places, S | None]]:
-    """Yield states with components elsewhere, and the places in the ranking that each used.
+) -> Iterator[tuple[Places, S]]:
+    """Yield states after the cheapest merge, and then a split or an insertion.
 
-    None for a split that comes to nothing.
-
-    First splits or insertions, EM of all components, and the merges or drops that then cost least:
-    all splits that are sure to repay a merge, where they are several, and then one at a time. Last
-    the reverse: a component in the wrong place holds rows of a missing one, and a split finds
-    them only without it. Where an infinite rise is needed, only what is sure.
+    A component in the wrong place holds rows of a missing one, and a split finds them only without
+    it.
     """
-    few, sure = replace(budget, steps=BETWEEN), ranking.sure()
-    alone = math.isinf(needed)
-    several = [sure] if len(sure) > (0 if alone else 1) else []
-    single = (np.array([at]) for at in ranking.promising(needed))
-    for places in chain(several, single):
-        larger = run_em(family, rows, ranking.apply(state, places), few).state
-        merges = trials.merges_of(family, rows, larger)
-        split = len(places) == 1 and ranking.origins[places[0]] >= 0
-        if split and set(merges.pairs[0].tolist()) == {state.k - 1, state.k}:
-            yield places, None  # its parts, which are last, are one again: EM would end as before
-        else:
-            yield places, merge_to(family, rows, larger, state.k, merges, ranking.by_chance)
-    if ranking.merges is not None and ranking.overlap and not alone:
-        smaller = run_em(family, rows, ranking.merges.apply(state), few).state
-        worth = float(ranking.needed(ranking.merges.losses[0] + needed))
-        again = rank_moves(family, rows, smaller, rng, local, ranking, worth)
-        for at in np.flatnonzero(again.gains > worth)[:PATIENCE]:
-            yield np.zeros(0, dtype=np.int64), again.apply(smaller, np.array([at]))
+    if ranking.merges is None:
+        return
+    smaller = run_em(family, rows, ranking.merges.apply(state), replace(budget, steps=BETWEEN))
+    worth = float(ranking.needed(ranking.merges.losses[0] + needed))
+    again = rank_moves(family, rows, smaller.state, rng, local, ranking, worth)
+    for at in np.flatnonzero(again.gains > worth)[:PATIENCE]:
+        yield np.zeros(0, dtype=np.int64), again.apply(smaller.state, np.array([at]))
 
 
 def rank_moves(
@@ -315,7 +323,9 @@ def rank_moves(
     origins = np.append(np.arange(state.k), np.full(inserted.k, -1))
     order = np.argsort(-gains, kind="stable")
     parts = [parts[i] for i in order]
-    return Ranking(gains[order], origins[order], parts, merges, overlap, found, chance, rows, unit)
+    shared = pool.shape[1] > 0
+    ranked = gains[order], origins[order], parts
+    return Ranking(*ranked, merges, overlap, found, chance, rows, unit, shared)
 
 
 def _unchanged(before: Ranking[S], found: Shares) -> dict[int, tuple[float, S]]:
@@ -335,29 +345,22 @@ def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     return trials.merges_of(family, rows, state).apply(state)
 
 
-def merge_to(
-    family: Family[R, S, E],
-    rows: R,
-    state: S,
-    k: int,
-    merges: Merges[S],
-    by_chance: float = 0.0,
-) -> S:
-    """Return the state with k components: half of those that are too many merge at once.
+def _undone(pairs: Places, n_splits: int, k: int) -> bool:
+    """Whether merges of pairs undo all of so many splits of k components, whose parts are last."""
+    first = k - n_splits + 2 * np.arange(n_splits)
+    return np.array_equal(np.sort(pairs, axis=0), np.column_stack([first, first + 1]))
 
-    All merges that lose no more than chance explains are made at once as well.
+
+def merge_to(family: Family[R, S, E], rows: R, state: S, k: int, merges: Merges[S]) -> S:
+    """Return the state with k components, after as many merges at once as there are pairs.
 
     Parameters
     ----------
     merges : Merges
         Of the state.
-    by_chance : float
-        The most that two parts of a component gain by chance.
     """
     while True:
-        surplus, parts = state.k - k, len(merges.cheap(by_chance))
-        at_once = min(surplus, max(parts, (surplus + 1) // 2))
-        state = merges.apply(state, merges.cheap(math.inf)[:at_once])
+        state = merges.apply(state, merges.cheap(math.inf)[: state.k - k])
         if state.k == k:
             return state
         merges = trials.merges_of(family, rows, state)

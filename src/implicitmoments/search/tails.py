@@ -14,7 +14,7 @@ from implicitmoments.notes import Note
 from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
-from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, bic, run_em
+from implicitmoments.search.em import E, Family, Fitted, R, S, bic, run_em
 from implicitmoments.search.moves import GROW, Ranking
 from implicitmoments.search.splits import OPTIMISM
 
@@ -48,9 +48,11 @@ class Rival(Generic[S]):
     state: S
     gain: float  # what its Bayesian information criterion is lower by
     n: float  # rows that were compared
-    chance: float  # a gain that chance explains
-    misfit: float  # Kolmogorov distance of the distances from the centres to their law
-    own_misfit: float  # that of the mixture that was fitted
+    chance: float  # a gain that chance explains, or that is of no use
+    # Kolmogorov distance of the distances from the centres to their law, and that of the mixture
+    # that was fitted; nan where the gain is less
+    misfit: float
+    own_misfit: float
 
     @property
     def clear(self) -> bool:
@@ -118,10 +120,10 @@ def compare_laws(
     rows: R,
     state: S,
     q: int,
-    budget: Budget = GROW,
     *,
     sampled: bool = False,
     fewer: bool = True,
+    needed: float = 0.0,
 ) -> Rival[S]:
     """Fit held rows by both laws from a fitted mixture, and merge while BIC falls.
 
@@ -136,13 +138,13 @@ def compare_laws(
         The family of the other law.
     q : int
         Dimension of the noise.
-    budget : Budget
-        Of each EM.
     sampled : bool
         Whether the rows are a sample of those to which the mixture was fitted. EM on it then gains
         half a nat for each parameter by chance, for one law perhaps more than for the other.
     fewer : bool
         Whether to merge; False for as many components as there are.
+    needed : float
+        By how much BIC has to be lower to be of use: EM ends where it will not be.
     """
     total = trials.total_rows(family, rows)
 
@@ -152,7 +154,7 @@ def compare_laws(
 
         def judge(candidate: S) -> tuple[float, Fitted[S]]:
             penalty = bic(0.0, law.n_parameters(candidate), total)
-            fitted = run_em(law, rows, candidate, budget, (penalty - goal) / (2 * total))
+            fitted = run_em(law, rows, candidate, GROW, (penalty - goal) / (2 * total))
             return score(fitted), fitted
 
         def merged(fitted: Fitted[S]) -> S | None:
@@ -162,9 +164,11 @@ def compare_laws(
         return score(best), best.state
 
     before, own = prune(family, state, math.inf)
-    after, best = prune(rival, rival.adopt(state), before)
+    after, best = prune(rival, rival.adopt(state), before - needed)
     chance = CLEAR + sampled * max(family.n_parameters(own), rival.n_parameters(best))
-    misfits = tail_misfit(rival, rows, best, q), tail_misfit(family, rows, own, q)
+    chance, misfits = max(chance, needed), (math.nan, math.nan)
+    if before - after > chance:
+        misfits = tail_misfit(rival, rows, best, q), tail_misfit(family, rows, own, q)
     return Rival(best, before - after, total, chance, *misfits)
 
 
