@@ -60,3 +60,17 @@ def test_components_that_overlap_without_another_optimum_are_not_noted():
     assert model.stats_["misclassification_rate"] > 0.1
     assert model.stats_["n_moves"] == 0
     assert model.notes_ == []
+
+
+def test_groups_that_several_rounds_of_splits_find_are_noted(rng):
+    """Squares of four groups look like two at first; columns that differ in spread gain less."""
+    centers = np.zeros((9, 4))
+    centers[:, :2] = 40.0 * np.stack(np.meshgrid(range(3), range(3)), axis=-1).reshape(-1, 2)
+    corners = 3.0 * np.array([[a, b, 0, 0] for a in (-1, 1) for b in (-1, 1)])
+    means = np.vstack([(centers[:8, None] + corners).reshape(-1, 4), np.repeat(centers[8:], 4, 0)])
+    X = np.repeat(means, 150, axis=0) + rng.normal(size=(5_400, 4))
+    with pytest.warns(im.AssumptionWarning):
+        model = im.GaussianMixture(9, covariance_type="spherical", random_state=0).fit(X)
+    (note,) = model.notes_
+    assert note.code == "component_missing"
+    assert note.values["more"] > 17

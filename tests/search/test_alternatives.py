@@ -92,7 +92,8 @@ def test_ways_that_will_not_surpass_a_rival_are_not_tried(monkeypatch):
     gain = more().gain
     assert sizes == [4, 6]
     charge = alternatives._charge(FAMILY, fitted.state, 1_200)
-    alone, together = (alternatives._within_reach(ranking, np.arange(n), charge) for n in (1, 3))
+    reach = partial(alternatives._within_reach, ranking, charge)
+    alone, together = reach(alone=True), reach(alone=False)
     assert gain < together
     assert alone < together
     sizes.clear()

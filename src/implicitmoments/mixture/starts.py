@@ -29,8 +29,8 @@ from implicitmoments.mixture.view import View
 from implicitmoments.rows import Rows
 from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.search import Budget, Fitted, bic, run_em
-from implicitmoments.search.moves import ENOUGH
 from implicitmoments.search.noise import is_gaussian
+from implicitmoments.search.ranking import ENOUGH
 
 # Starts compete after a few steps of EM, and those that are so many nats per row behind end there.
 HEAT, BEHIND = replace(QUICK, steps=12), 0.01

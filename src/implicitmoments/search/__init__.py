@@ -39,14 +39,16 @@ from implicitmoments.search.information import (
 from implicitmoments.search.listed_shares import list_shares
 from implicitmoments.search.matrix_shares import responsibilities
 from implicitmoments.search.moves import (
-    ENOUGH,
     GROW,
-    Ranking,
     Searched,
     grow,
     merge_cheapest,
-    rank_moves,
     search_moves,
+)
+from implicitmoments.search.ranking import (
+    ENOUGH,
+    Ranking,
+    rank_moves,
 )
 from implicitmoments.search.shares import Shares
 from implicitmoments.search.splits import split_gains

@@ -13,7 +13,7 @@ from scipy.special import chdtri
 from implicitmoments.arrays import to_numpy
 from implicitmoments.notes import Note
 from implicitmoments.search.em import SEARCH, E, Family, Places, R, S, run_em
-from implicitmoments.search.moves import OVERLAP, Ranking, rank_moves
+from implicitmoments.search.ranking import OVERLAP, Ranking, rank_moves
 from implicitmoments.search.splits import (
     OPTIMISM,
     fitted_parameters,
@@ -27,9 +27,6 @@ AFTERWARDS = replace(QUICK, steps=5)  # EM on all rows of a state that has settl
 
 CHANCE = 1e-3  # level of the test that two components are one, for all splits of a fit
 ROUNDS = 3  # of splits: each may double the number of components
-# Times their predictions that several splits gain in all rounds if components share no parameters,
-# 1.0 to 2.0 in thirty fits. Otherwise, and one alone, ROUNDS times OPTIMISM.
-TOGETHER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +151,7 @@ def one_more(
         return None
     best, charge = None, _charge(family, fit, total_rows(family, rows))
     for which in _ways(ranking, charge):
-        if _within_reach(ranking, which, charge) < rival:
+        if _within_reach(ranking, charge, alone=len(which) == 1) < rival:
             continue
         found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
         if found is not None and (best is None or found.gain > best.gain):
@@ -174,21 +171,24 @@ def add_components(
 ) -> Alternative[S] | None:
     """Return :func:`one_more`, repeated while BIC falls and may fall by ``rival``, but has not.
 
-    Once where all of several components look like two: that is a matter of their shape.
+    Once where all of several components look like two: that is a matter of their shape. Not at
+    all where something else is better. Later rounds may gain three times what the first does.
     """
     total = total_rows(family, rows)
-    if _furthest(family, fit, ranking, total) < rival:
+    charge = _charge(family, fit, total)
+    double = np.count_nonzero((ranking.gains > charge) & (ranking.origins >= 0)) == fit.k > 1
+    if (rival > 0 and double) or _furthest(ranking, charge) < rival:
         return None
     best = further = one_more(family, fit, ranking, rows, level, rival)
     for _ in range(ROUNDS):
         if best is None or further is None or best.gain > rival:
             break
-        if len(best.components) == fit.k > 1:
+        if len(best.components) == fit.k > 1 or OPTIMISM * best.gain < rival:
             break
         larger, reached = best.state, level + best.change / total
         worth = worth_of_component(family, rows, larger)
         again = rank_moves(family, rows, larger, rng, worth=worth)
-        if best.gain + _furthest(family, larger, again, total) < rival:
+        if best.gain + _furthest(again, _charge(family, larger, total)) < rival:
             break
         further = one_more(family, larger, again, rows, reached)
         if further is not None:
@@ -213,17 +213,20 @@ def _ways(ranking: Ranking[S], charge: float) -> list[Places]:
     return [np.array([0]), worth][: 1 + (len(worth) > 1)]
 
 
-def _furthest(family: Family[R, S, E], fit: S, ranking: Ranking[S], total: float) -> float:
+def _furthest(ranking: Ranking[S], charge: float) -> float:
     """Return by how much BIC may be lower after all rounds."""
-    charge = _charge(family, fit, total)
-    return max(_within_reach(ranking, which, charge) for which in _ways(ranking, charge))
+    return max(_within_reach(ranking, charge, alone=alone) for alone in (True, False))
 
 
-def _within_reach(ranking: Ranking[S], which: Places, charge: float) -> float:
-    """Return by how much BIC may be lower after some splits and insertions, and later rounds."""
-    alone = len(which) == 1 or ranking.shared
-    times = ROUNDS * OPTIMISM if alone else TOGETHER
-    return 2 * float(times * ranking.gains[which].sum() - charge * len(which))
+def _within_reach(ranking: Ranking[S], charge: float, *, alone: bool) -> float:
+    """Return by how much BIC may be lower after the best change or all, and later rounds.
+
+    Of thirty fits several splits gained at most twice what was predicted of them, in all rounds,
+    where components share no parameters; with more groups in each component, four times as much.
+    """
+    gains = ranking.gains[:1] if alone else ranking.gains
+    rounds = ROUNDS if alone or ranking.shared else 1
+    return 2 * rounds * float(np.maximum(OPTIMISM * gains - charge, 0.0).sum())
 
 
 def _split_component(ranking: Ranking[S], at: int, family: Family[R, S, E]) -> int:

@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from implicitmoments.search.em import LOCAL, SEARCH, Budget, E, Family, R, S, bic
-from implicitmoments.search.moves import GROW, Ranking, Searched, search_moves
+from implicitmoments.search.moves import GROW, Searched, search_moves
+from implicitmoments.search.ranking import Ranking
 from implicitmoments.search.splits import OPTIMISM
 from implicitmoments.search.trials import total_rows
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from implicitmoments.search import trials
 from implicitmoments.search.em import Budget, E, Family, Fitted, R, S, run_em
-from implicitmoments.search.moves import ENOUGH
+from implicitmoments.search.ranking import ENOUGH
 from implicitmoments.search.trials import total_rows
 
 MEMBERS = 8  # of a population: fewer are soon alike, and more take longer to improve

@@ -15,7 +15,8 @@ from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
 from implicitmoments.search import trials
 from implicitmoments.search.choose_k import grow_and_prune
 from implicitmoments.search.em import E, Family, Fitted, R, S, bic, run_em
-from implicitmoments.search.moves import GROW, Ranking
+from implicitmoments.search.moves import GROW
+from implicitmoments.search.ranking import Ranking
 from implicitmoments.search.splits import OPTIMISM
 
 # Least fall of the Bayesian information criterion that is said. Of Gaussian noise Student's law
