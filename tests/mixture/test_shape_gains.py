@@ -71,6 +71,20 @@ def test_spread_within_components_is_that_of_the_m_step(rng, name):
     np.testing.assert_allclose(within.covariances, expected.covariances, atol=0.02)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_component_that_holds_a_part_of_one_row_has_a_bound(seed):
+    """Its covariance is a difference of equal numbers, and was not positive definite."""
+    rng = np.random.default_rng(seed)
+    X = np.vstack([1e-3 * rng.normal(size=(1, 20)), 100 + rng.normal(size=(499, 20))])
+    family = GaussianFamily(CovarianceType("tied_spherical"), least=1e-36)
+    means = np.vstack([np.full(20, 100.0), X[0], X[0] + 0.5 * rng.normal(size=20)])
+    state = Gaussians(np.array([0.9, 0.09, 0.01]), means, np.ones((3, 20)))
+    others = [replace(family, kind=CovarianceType(name)) for name in COVARIANCE_TYPES[1:]]
+    rows = Rows.of(X)
+    assert 0 < spread_within(family, rows, state, CovarianceType("full")).weights[2] < 1
+    assert np.all(np.isfinite(most_gains(family, others, rows, state)))
+
+
 def test_numbers_that_are_there_three_times(rng):
     for n in (1, 2, 3, 50, 400):
         for values in (

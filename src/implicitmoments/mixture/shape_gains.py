@@ -14,6 +14,7 @@ from implicitmoments.arrays.responsibilities import linear_responsibilities
 from implicitmoments.mixture.expansion import far_components
 from implicitmoments.mixture.family import GaussianFamily
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians, precisions_of
+from implicitmoments.mixture.least_variances import raise_covariances
 from implicitmoments.rows import Block, Rows, Sums
 from implicitmoments.rows.constants import DOUBLE
 from implicitmoments.rows.fold import weights_of
@@ -122,13 +123,16 @@ def spread_within(
     """Return how many rows each component has, their means, and their covariances, of a type.
 
     Of the rows that a component holds: fewer than n for each, so that covariances take the time
-    of one product of all rows with themselves.
+    of one product of all rows with themselves. Those of a part of one row are rounding, and raised
+    above it.
     """
     sums = rows.fold(partial(_sums_within, family, state, kind), width=state.k)
     counts = np.maximum(sums["counts"], TINY)
     steps = sums["points"] / counts[:, None]
     products = sums["products"] / counts[:, None] - kind.products(steps)
-    return Gaussians(counts, state.means + steps, kind.covariances(products, state.d))
+    means, found = state.means + steps, kind.covariances(products, state.d)
+    found = raise_covariances(found, family.least_variances(means, steps), family.epsilon)
+    return Gaussians(counts, means, found)
 
 
 def _sums_within(
