@@ -1,6 +1,6 @@
 """The families in the search: moves find what is missing and leave what is right."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from implicitmoments.search import (
     matrix_shares,
     merge_cheapest,
     merge_losses,
-    moves,
     rank_moves,
     responsibilities,
     run_em,
@@ -29,23 +28,11 @@ from implicitmoments.search import (
     worth_of_component,
 )
 from implicitmoments.search.em import most_rows
-from implicitmoments.search.moves import SETTLED
 from implicitmoments.search.ranking import OVERLAP
 
 K, D = 8, 6
 TIED = CovarianceType("tied_spherical")
 FAMILY = GaussianFamily(TIED)
-
-
-@dataclass(frozen=True)
-class CountedFamily(GaussianFamily):
-    """Spherical Gaussians that note the number of components of every E-step."""
-
-    sizes: list[int] = field(default_factory=list)
-
-    def e_step(self, rows, state):
-        self.sizes.append(state.k)
-        return super().e_step(rows, state)
 
 
 @pytest.fixture(scope="module")
@@ -142,98 +129,6 @@ def test_several_components_move_at_once(data):
     done = search_moves(FAMILY, rows, start, 10, np.random.default_rng(0))
     assert done.tried < missing
     assert nearest(done.state.means, means).max() < 0.5
-
-
-@pytest.fixture
-def grid(rng):
-    """Rows of 24 groups, their means, and a start without components on six of them."""
-    means = 8.0 * np.stack(np.meshgrid(range(6), range(4)), axis=-1).reshape(-1, 2)
-    rows = Rows.of(np.repeat(means, 100, axis=0) + rng.normal(size=(2_400, 2)))
-    there = np.arange(24) % 4 > 0
-    return rows, means, mixture_at(np.vstack([means[there], means[there][::3]]))
-
-
-KNOWN = GaussianFamily(TIED, known=np.ones(2))
-
-
-def test_many_components_are_exchanged_at_a_time(grid, monkeypatch):
-    """Six of 24 are missing: two rounds find them, or more rounds of two at a time."""
-    (rows, means, start), accepted = grid, {}
-    for at_once in (moves.AT_ONCE, 100):
-        monkeypatch.setattr(moves, "AT_ONCE", at_once)
-        done = search_moves(KNOWN, rows, start, 40, np.random.default_rng(0))
-        assert nearest(done.state.means, means).max() < 0.5
-        accepted[at_once] = done.accepted
-    assert accepted[3] <= 2 < accepted[100]
-
-
-def test_a_target_that_changes_reach_together_is_reached(grid):
-    rows, means, start = grid
-    target = run_em(KNOWN, rows, mixture_at(means), SEARCH).level * rows.total - 50
-    done = search_moves(KNOWN, rows, start, 40, np.random.default_rng(0), target=target)
-    assert nearest(done.state.means, means).max() < 0.5
-    # one beyond reach: what is sure to pay is still done, and nothing else
-    far = search_moves(KNOWN, rows, start, 40, np.random.default_rng(0), target=1e9)
-    ranking = rank_moves(KNOWN, rows, far.state, np.random.default_rng(0))
-    assert far.accepted > 0
-    assert len(ranking.sure()) == 0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_swap_is_not_tried_again_from_the_same_prediction(monkeypatch, seed):
-    """Unless another one was kept since."""
-    X, truth = make_spherical_mixture(800, 4, 2, radius=2.0, separation=1.2, random_state=seed)
-    rows, seen, kept = Rows.of(np.asarray(X)), list[int](), list[object]()
-    state, tried = mixture_at(np.asarray(truth.vectors)), moves._try
-
-    def recorded(family, rows, best, swaps, *rest):
-        swaps = list(swaps)
-        parts = [id(part) for parts, _ in swaps for part in parts if len(parts) == 1]
-        outcome = tried(family, rows, best, swaps, *rest)
-        assert not set(parts) & set(seen)
-        kept.append(swaps)  # so that numbers stay those of one object
-        seen.extend(parts)
-        if outcome.kept is not None:
-            seen.clear()
-        return outcome
-
-    monkeypatch.setattr(moves, "_try", recorded)
-    search_moves(FAMILY, rows, state, 100, np.random.default_rng(0))
-    assert kept
-
-
-@pytest.mark.parametrize(
-    ("pairs", "n_splits", "undone"),
-    [
-        ([[8, 9]], 1, True),
-        ([[0, 9]], 1, False),
-        ([[8, 9], [6, 7], [10, 11]], 3, True),
-        ([[8, 9], [6, 7], [2, 5]], 3, False),
-        ([[6, 8], [7, 9]], 2, False),
-        ([[3, 3]], 1, False),
-        ([[2, 3], [8, 9]], 1, False),  # a split and an insertion
-    ],
-)
-def test_splits_are_undone_by_merges_of_their_parts_alone(pairs, n_splits, undone):
-    """After splits of 9 components their parts are the last, two by two."""
-    k = 9 if n_splits != 2 else 8
-    assert moves._undo(np.array(pairs), n_splits, k) == undone
-
-
-def test_a_batch_whose_splits_are_undone_is_not_followed_by_em(data):
-    """The right fit: each of the splits tried together is merged again."""
-    rows, means = data
-    family = CountedFamily(TIED)
-    state = settled(rows, means)
-    ranking = rank_moves(family, rows, state, np.random.default_rng(0))
-    group = np.flatnonzero(ranking.origins >= 0)[:3]
-    ((parts, swapped),) = moves._swaps(family, rows, state, ranking, [group], SEARCH)
-    assert swapped is None
-    assert parts == [ranking.parts[at] for at in group]
-    wrong = settled(rows, np.vstack([means[1:], means[1:2] + 0.3]))
-    ranking = rank_moves(family, rows, wrong, np.random.default_rng(0))
-    ((_, swapped),) = moves._swaps(family, rows, wrong, ranking, [np.arange(3)], SEARCH)
-    assert swapped.k == wrong.k
 
 
 def test_no_move_from_the_truth_is_sure(data):
@@ -425,36 +320,3 @@ def test_an_infinite_target_leaves_the_sure_moves(data, spoilt, few_rows):
     assert next(ranking.promising(), None) is not None
     done = search_moves(FAMILY, rows, right, 10, np.random.default_rng(0), target=np.inf)
     assert done.tried == 0
-
-
-@pytest.mark.parametrize("n_doubled", [0, 3])
-def test_moves_begin_before_em_has_converged_where_components_are_spare(rng, n_doubled):
-    means = 6.0 * np.stack(np.meshgrid(range(4), range(3)), axis=-1).reshape(-1, 2)
-    X = Rows.of(np.repeat(means, 200, axis=0) + rng.normal(size=(2_400, 2)))
-    # of three groups, no component is there, and two of each of three others
-    start = np.vstack([means[n_doubled:], means[len(means) - n_doubled :] + 0.1])
-    family = CountedFamily(TIED)
-    state = Gaussians(np.full(12, 1 / 12), start, np.ones((12, 2)))
-    alone = run_em(family, X, state, SEARCH)
-    family.sizes.clear()
-    found = search_moves(family, X, state, 20, np.random.default_rng(0))
-    larger = [at for at, k in enumerate(family.sizes) if k > 12]
-    apart = np.sum((means[:, None] - found.state.means) ** 2, axis=2)
-    assert np.all(apart.min(axis=1) < 0.1)
-    if n_doubled:
-        assert larger[0] <= SETTLED < alone.n_iter
-        assert found.accepted == 1
-    else:
-        assert not larger
-        assert found.tried == 0
-
-
-def test_moves_that_lead_back_to_the_same_likelihood_do_not_fail():
-    X, truth = make_spherical_mixture(
-        1_500, 8, 4, radius=(1.5, 3.5), separation=2.2, random_state=0
-    )
-    rows, means = Rows.of(np.asarray(X)), np.asarray(truth.vectors)
-    state = Gaussians(np.full(8, 1 / 8), means, np.ones((8, 4)))
-    found = search_moves(FAMILY, rows, state, 20, np.random.default_rng(0))
-    assert found.tried > found.accepted == 0
-    assert found.failed == 0

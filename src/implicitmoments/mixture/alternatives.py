@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -70,10 +70,9 @@ def find_better(
     if options.k is not None or state.k >= options.most:
         if ranking is None:
             ranking = rank_moves(view.family, parts[0][0], state, rng)
-        rival = max((gain for gain, _ in found), default=0.0)
-        found += other_number(view.family, state, ranking, parts, rng, rival)
+        found += other_number(view.family, state, ranking, parts, rng, _most_gained(found))
     chosen = options.k is None  # otherwise tails are left within components
-    rival, known = max((gain for gain, _ in found), default=0.0), ranking if chosen else None
+    known, rival = ranking if chosen else None, _most_gained(found)
     found += other_law(whole.family, shape, known, sample, fewer=chosen, rival=rival)
     if not found:
         return None
@@ -83,6 +82,10 @@ def find_better(
         # all of several components look like two: it is their shape, and spheres cover ellipsoids
         _, best = max(shapes, key=lambda each: each[0])
     return best
+
+
+def _most_gained(found: Iterable[tuple[float, object]]) -> float:
+    return max((gain for gain, _ in found), default=0.0)
 
 
 def bounded_note(note: Note | None, options: Options) -> Note | None:
@@ -230,8 +233,8 @@ def _compare_shapes(
         score, best = min(((_score(other, sample, start), start) for start in starts), key=_first)
         if score < own:
             budget = replace(QUICK, steps=min(QUICK.steps, int(MOST_PRODUCTS / products)))
-            least = max((gain for gain, _ in found.values()), default=0.0)
-            level = bic(0.0, other.n_parameters(best), sample.total) - own + least
+            least = bic(0.0, other.n_parameters(best), sample.total) - own
+            level = least + _most_gained(found.values())
             best = run_em(other, sample, best, budget, level / (2 * sample.total)).state
             found[kind.name] = own - _score(other, sample, best), best
             assigned = [shares, softmax_rows(other.log_joint(sample, best))[0]]

@@ -24,7 +24,7 @@ from implicitmoments.search.em import (
     run_em,
 )
 from implicitmoments.search.ranking import ENOUGH, PATIENCE, Ranking, rank_moves
-from implicitmoments.search.trials import Merges, total_rows
+from implicitmoments.search.trials import total_rows
 
 # One in so many components is exchanged at a time, while that raises the likelihood: the merges
 # that follow undo the splits that do not pay.
@@ -176,7 +176,7 @@ def _swaps(
         if _undo(merges.pairs[chosen], int(n_splits), state.k):
             yield parts, None  # EM would end as before
         else:
-            yield parts, merge_to(family, rows, larger, state.k, merges)
+            yield parts, merge_to(family, rows, merges.apply(larger, chosen), state.k)
 
 
 def _undo(pairs: Places, n_splits: int, k: int) -> bool:
@@ -214,19 +214,12 @@ def merge_cheapest(family: Family[R, S, E], rows: R, state: S) -> S:
     return trials.merges_of(family, rows, state).apply(state)
 
 
-def merge_to(family: Family[R, S, E], rows: R, state: S, k: int, merges: Merges[S]) -> S:
-    """Return the state with k components, after as many merges at once as there are pairs.
-
-    Parameters
-    ----------
-    merges : Merges
-        Of the state.
-    """
-    while True:
-        state = merges.apply(state, merges.cheap(math.inf)[: state.k - k])
-        if state.k == k:
-            return state
+def merge_to(family: Family[R, S, E], rows: R, state: S, k: int) -> S:
+    """Return the state after merges, as many at once as there are pairs, until k are left."""
+    while state.k > k:
         merges = trials.merges_of(family, rows, state)
+        state = merges.apply(state, merges.cheap(math.inf)[: state.k - k])
+    return state
 
 
 GROW = Budget(rows=2**62, steps=20, tol=1e-4)  # EM between two splits need not converge
