@@ -82,9 +82,9 @@ def test_ways_that_will_not_surpass_a_rival_are_not_tried(monkeypatch):
     fitted = run_em(FAMILY, rows, start, SEARCH)
     ranking, sizes = rank_moves(FAMILY, rows, fitted.state, rng), []
 
-    def counted(family, fit, other, *rest):
+    def counted(family, fit, other, *rest, **options):
         sizes.append(other.k)
-        return prefer(family, fit, other, *rest)
+        return prefer(family, fit, other, *rest, **options)
 
     prefer = alternatives.prefer
     monkeypatch.setattr(alternatives, "prefer", counted)
@@ -97,10 +97,40 @@ def test_ways_that_will_not_surpass_a_rival_are_not_tried(monkeypatch):
     assert gain < together
     assert alone < together
     sizes.clear()
-    assert more(rival=0.5 * (alone + together)).gain == gain
-    assert sizes == [6]
+    between = 0.5 * (alone + together)
+    assert gain < between < 4 * gain
+    assert more(rival=between, rounds=4).gain == gain
+    assert more(rival=between) is None
+    assert sizes == [6, 6]
     assert more(rival=1.01 * together) is None
-    assert sizes == [6]
+    assert sizes == [6, 6]
+
+
+def test_em_of_a_state_that_will_not_be_preferred_ends_early(rng):
+    """One component for two groups that overlap: another one gains, and not by any amount."""
+    rows = Rows.of(rng.normal(size=(2_000, 2)) + 3.0 * (np.arange(2_000) % 2)[:, None]).hold()
+    passes = list[int]()
+
+    class Counted(type(FREE)):
+        def e_step(self, rows, state):
+            passes.append(state.k)
+            return super().e_step(rows, state)
+
+    family = Counted(FREE.kind)
+    one = run_em(
+        family, rows, Gaussians(np.ones(1), np.full((1, 2), 1.5), np.ones((1, 2))), SEARCH
+    )
+    start = Gaussians(np.ones(2) / 2, np.array([[1.0, 1.0], [2.0, 2.0]]), np.full((2, 2), 3.0))
+    found, used = [], []
+    for needed in (0.0, 300.0, 30_000.0):
+        passes.clear()
+        found.append(
+            alternatives.prefer(family, one.state, start, [(rows, one.level)], needed=needed)
+        )
+        used.append(len(passes))
+    assert found[0].gain == found[1].gain > 300
+    assert found[2] is None
+    assert used[2] < used[1] == used[0]
 
 
 def test_a_law_that_will_not_surpass_a_rival_is_left_early():

@@ -41,20 +41,20 @@ def as_sums(
 
 
 def weighted_sums(
-    expansion: Expansion, x: Array, shares: Array, joint: Array | None = None
+    expansion: Expansion, x: Array, shares: Array, tails: Array | None = None
 ) -> Sums:
     """Return the sums of lifted rows for given responsibilities, (n, k).
 
     Parameters
     ----------
-    joint : array of shape (n, k), optional
-        Of the expansion, where it is known.
+    tails : array of shape (n, k), optional
+        Of the rows, where they are known.
     """
     state = expansion.state
     if state.gaussian:
         return {"moments": expansion.moments(x, shares)}
     xp, freedom = namespace_of(x), move_like(state.freedom, x)
-    tails = state.log_tails(expansion.joint(x) if joint is None else joint)
+    tails = state.log_tails(expansion.joint(x)) if tails is None else tails
     return {
         "counts": xp.sum(shares, axis=0, dtype=xp.float64),
         "tails": xp.sum(shares * tails, axis=0, dtype=xp.float64),
@@ -83,9 +83,9 @@ def block_sums(expansion: Expansion, block: Block) -> Sums:
     if state.gaussian and not len(expansion.far):
         return linear_sums(expansion.slopes, np.zeros(state.k), {**block, "x": x})
     joint = expansion.joint(x)
-    shares, sums = _counted(*softmax_rows(state.in_law(joint)), block)
-    # the joint densities of Gaussians are overwritten by their shares
-    return {**sums, **weighted_sums(expansion, x, shares, None if state.gaussian else joint)}
+    tails = None if state.gaussian else state.log_tails(joint)
+    shares, sums = _counted(*softmax_rows(state.in_law(joint, tails)), block)
+    return {**sums, **weighted_sums(expansion, x, shares, tails)}
 
 
 def sums_in_double(step: Callable[[Block], Sums], block: Block) -> Sums:

@@ -81,12 +81,19 @@ class Gaussians(State):
         squares = xp.clip(2 * (move_like(peaks, joint) - joint), min=0.0)
         return log_tails(squares, move_like(self.freedom, joint))
 
-    def in_law(self, joint: Array) -> Array:
-        """Return log weight plus log density from that of Gaussians, (n, k)."""
+    def in_law(self, joint: Array, tails: Array | None = None) -> Array:
+        """Return log weight plus log density from that of Gaussians, (n, k).
+
+        Parameters
+        ----------
+        tails : array of shape (n, k), optional
+            From :meth:`log_tails`, where they are known.
+        """
         if self.gaussian:
             return joint
         rate = move_like(-0.5 * (self.freedom + self.d), joint)
-        return rate * self.log_tails(joint) + move_like(self.log_peaks, joint)
+        tails = self.log_tails(joint) if tails is None else tails
+        return rate * tails + move_like(self.log_peaks, joint)
 
     @property
     def diagonal(self) -> bool:

@@ -64,6 +64,7 @@ def prefer(
     parts: Sequence[tuple[R, float]],
     components: tuple[int, ...] = (),
     most: float = math.inf,
+    needed: float = 0.0,
 ) -> Alternative[S] | None:
     """Return another state after EM, if its BIC is lower than that of a fit.
 
@@ -76,15 +77,18 @@ def prefer(
         Of the fit, that differ.
     most : float
         Log-likelihood that it may lose.
+    needed : float
+        By how much BIC has to be lower: EM ends where it will not be.
     """
     found, budgets = None, (QUICK, *[AFTERWARDS] * (len(parts) - 1))
     for (rows, level), budget in zip(parts, budgets, strict=True):
         total = total_rows(family, rows)
         penalty = penalty_of(family, fit, other, total)
-        settled = run_em(family, rows, other, budget, level + max(penalty, -most) / total)
+        least = max(penalty + 0.5 * needed, -most)
+        settled = run_em(family, rows, other, budget, level + least / total)
         other, change = settled.state, (settled.level - level) * total
         found = Alternative(other, components, change, penalty)
-        if found.gain <= 0 or -found.change > most:
+        if found.gain <= needed or -found.change > most:
             return None
     return found
 
@@ -134,6 +138,7 @@ def one_more(
     rows: R,
     level: float,
     rival: float = 0.0,
+    rounds: int = 1,
 ) -> Alternative[S] | None:
     """Return the state after the splits and insertions that pay, and EM, if its BIC is lower.
 
@@ -145,6 +150,8 @@ def one_more(
         Mean log-likelihood of the fit.
     rival : float
         By how much BIC is lower in another way: those that will not surpass it are left out.
+    rounds : int
+        In which it may be surpassed, each of which gains no more than the one before.
     """
     least = worth_of_component(family, rows, fit)
     if ranking.gains[0] <= least:
@@ -153,7 +160,8 @@ def one_more(
     for which in _ways(ranking, charge):
         if _within_reach(ranking, charge, alone=len(which) == 1) < rival:
             continue
-        found = prefer(family, fit, ranking.apply(fit, which), [(rows, level)])
+        larger = ranking.apply(fit, which)
+        found = prefer(family, fit, larger, [(rows, level)], needed=rival / rounds)
         if found is not None and (best is None or found.gain > best.gain):
             split = [_split_component(ranking, int(at), family) for at in which]
             best = replace(found, components=tuple(dict.fromkeys(split)))
@@ -172,25 +180,25 @@ def add_components(
     """Return :func:`one_more`, repeated while BIC falls and may fall by ``rival``, but has not.
 
     Once where all of several components look like two: that is a matter of their shape. Not at
-    all where something else is better. Later rounds may gain three times what the first does.
+    all where something else is better.
     """
     total = total_rows(family, rows)
     charge = _charge(family, fit, total)
     double = np.count_nonzero((ranking.gains > charge) & (ranking.origins >= 0)) == fit.k > 1
     if (rival > 0 and double) or _furthest(ranking, charge) < rival:
         return None
-    best = further = one_more(family, fit, ranking, rows, level, rival)
-    for _ in range(ROUNDS):
+    best = further = one_more(family, fit, ranking, rows, level, rival, 1 + ROUNDS)
+    for left in range(ROUNDS, 0, -1):
         if best is None or further is None or best.gain > rival:
             break
-        if len(best.components) == fit.k > 1 or OPTIMISM * best.gain < rival:
+        if len(best.components) == fit.k > 1:
             break
         larger, reached = best.state, level + best.change / total
         worth = worth_of_component(family, rows, larger)
         again = rank_moves(family, rows, larger, rng, worth=worth)
         if best.gain + _furthest(again, _charge(family, larger, total)) < rival:
             break
-        further = one_more(family, larger, again, rows, reached)
+        further = one_more(family, larger, again, rows, reached, rival - best.gain, left)
         if further is not None:
             change, penalty = best.change + further.change, best.penalty + further.penalty
             best = Alternative(further.state, best.components, change, penalty)

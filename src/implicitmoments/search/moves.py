@@ -23,8 +23,9 @@ from implicitmoments.search.em import (
     S,
     run_em,
 )
+from implicitmoments.search.nearby import split_nearby
 from implicitmoments.search.ranking import ENOUGH, PATIENCE, Ranking, rank_moves
-from implicitmoments.search.trials import total_rows
+from implicitmoments.search.trials import Merges, total_rows
 
 # One in so many components is exchanged at a time, while that raises the likelihood: the merges
 # that follow undo the splits that do not pay.
@@ -168,15 +169,34 @@ def _swaps(
     for splits that come to nothing.
     """
     for places in groups:
-        larger = ranking.apply(state, places)
-        larger = run_em(family, rows, larger, replace(budget, steps=BETWEEN)).state
-        merges = trials.merges_of(family, rows, larger)
+        larger, merges = _enlarge(family, rows, state, ranking, places, budget)
         chosen, n_splits = merges.cheap(math.inf)[: len(places)], sum(ranking.origins[places] >= 0)
         parts = [ranking.parts[at] for at in places]
         if _undo(merges.pairs[chosen], int(n_splits), state.k):
             yield parts, None  # EM would end as before
         else:
             yield parts, merge_to(family, rows, merges.apply(larger, chosen), state.k)
+
+
+def _enlarge(
+    family: Family[R, S, E],
+    rows: R,
+    state: S,
+    ranking: Ranking[S],
+    places: Places,
+    budget: Budget,
+) -> tuple[S, Merges[S]]:
+    """Return the state after splits or insertions and a short EM, and its merges.
+
+    After a split of one of many components EM of those around it.
+    """
+    budget, i = replace(budget, steps=BETWEEN), int(ranking.origins[places[0]])
+    if len(places) == 1 and i >= 0 and ranking.merges is not None:
+        near = ranking.merges.around(i)
+        if len(near) < state.k:
+            return split_nearby(family, state, ranking, int(places[0]), near, budget)
+    larger = run_em(family, rows, ranking.apply(state, places), budget).state
+    return larger, trials.merges_of(family, rows, larger)
 
 
 def _undo(pairs: Places, n_splits: int, k: int) -> bool:

@@ -88,18 +88,22 @@ def tail_misfit(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> float:
 
     Kolmogorov's distance, with responsibilities as weights. In q dimensions squared distances
     :math:`\delta` have the law :math:`\chi^2_q` within Gaussian components, and
-    :math:`\delta/q` has Fisher's law of q and ν degrees of freedom within Student's.
+    :math:`\delta/q` has Fisher's law of q and ν degrees of freedom within Student's. The smallest
+    responsibilities, less than one row together, are left out: they are most of those of many
+    components.
     """
-    joint = family.log_joint(rows, state)
-    depths = np.maximum(2 * (family.log_peaks(state) - to_numpy(joint).astype(float)), 0.0)
-    shares = to_numpy(softmax_rows(joint)[0]) * to_numpy(family.counts(rows))[:, None]
-    nu = family.freedom(state)
+    joint = to_numpy(family.log_joint(rows, state))
+    depths, nu = family.log_peaks(state) - joint, family.freedom(state)
+    shares = to_numpy(softmax_rows(joint)[0])
+    row, component = np.nonzero(shares > 1 / shares.size)
+    depths = np.maximum(2 * depths[row, component].astype(float), 0.0)
+    shares = shares[row, component] * to_numpy(family.counts(rows))[row]
     if math.isinf(nu):
         levels = chdtr(q, depths)
     else:
         levels = fdtr(q, nu, nu * np.expm1(depths / (nu + q)) / q)
-    order = np.argsort(levels, axis=None)
-    expected, weights = levels.ravel()[order], shares.ravel()[order] / shares.sum()
+    order = np.argsort(levels)
+    expected, weights = levels[order], shares[order] / shares.sum()
     found = np.cumsum(weights)
     return float(max(np.max(found - expected), np.max(expected - (found - weights))))
 

@@ -76,6 +76,29 @@ class Merges(Generic[S]):
                 found.append(int(at))
         return np.array(found[: int(self.pairs.max())], dtype=np.int64)  # one component stays
 
+    def around(self, i: int) -> Places:
+        """Return i, the components with which it may merge, and those with which they may."""
+        near = np.array([i])
+        for _ in range(2):
+            near = np.unique(np.append(near, self.pairs[np.isin(self.pairs, near).any(axis=1)]))
+        return near
+
+    def beside(self, other: Merges[S], others: Places) -> Merges[S]:
+        """Return these merges and some of another state, in a state in which these come last.
+
+        Parameters
+        ----------
+        other : Merges
+            Of another state.
+        others : array of int
+            Its components, which come first: merges of others are left out.
+        """
+        kept = np.flatnonzero(np.isin(other.pairs, others).all(axis=1))
+        pairs = np.vstack([np.searchsorted(others, other.pairs[kept]), self.pairs + len(others)])
+        losses = np.append(other.losses[kept], self.losses)
+        order, merged = np.argsort(losses, kind="stable"), other.state.take(kept).join(self.state)
+        return Merges(losses[order], pairs[order], merged.take(order))
+
     def cheapest_after_split(self, components: Places) -> Floats:
         """Return the predicted loss of a merge after a split of each of some components.
 

@@ -1,0 +1,99 @@
+"""A split with EM of the components around it, beside EM of all components."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
+from implicitmoments.rows import Rows
+from implicitmoments.search import SEARCH, Merges, merges_of, rank_moves, run_em
+from implicitmoments.search.nearby import split_nearby
+
+FREE = GaussianFamily(CovarianceType("diag"))
+TIED = GaussianFamily(CovarianceType("tied_diag"))
+BUDGET = replace(SEARCH, steps=10)
+
+
+def grid_state(rows, apart, family):
+    means = apart * np.stack(np.meshgrid(range(5), range(4)), axis=-1).reshape(-1, 2)
+    start = family.adopt(Gaussians(np.full(20, 1 / 20), means, np.ones((20, 2))))
+    return run_em(family, rows, start, SEARCH).state
+
+
+def grid_rows(apart, rng):
+    """Groups on a grid; the one in the corner is two."""
+    means = apart * np.stack(np.meshgrid(range(5), range(4)), axis=-1).reshape(-1, 2)
+    noise = rng.normal(size=(20, 200, 2))
+    noise[0, ::2, 0] += 3.0
+    return Rows.of((means[:, None] + noise).reshape(-1, 2)).hold()
+
+
+def best_split(family, rows, state):
+    ranking = rank_moves(family, rows, state, np.random.default_rng(0))
+    at = int(np.flatnonzero(ranking.origins == 0)[0])
+    return ranking, at, ranking.merges.around(0)
+
+
+def sorted_means(state):
+    return state.means[np.lexsort(state.means.T)]
+
+
+def test_where_groups_are_apart_it_is_em_of_all_components(rng):
+    rows = grid_rows(12.0, rng)
+    state = grid_state(rows, 12.0, FREE)
+    ranking, at, near = best_split(FREE, rows, state)
+    assert 0 in near
+    assert len(near) < state.k
+    larger, merges = split_nearby(FREE, state, ranking, at, near, BUDGET)
+    every = run_em(FREE, rows, ranking.apply(state, np.array([at])), BUDGET).state
+    assert larger.weights.sum() == pytest.approx(1)
+    np.testing.assert_allclose(sorted_means(larger), sorted_means(every), atol=1e-3)
+    direct = merges_of(FREE, rows, larger)
+    assert merges.losses[0] == pytest.approx(direct.losses[0], rel=1e-3)
+    np.testing.assert_array_equal(np.sort(merges.pairs[0]), np.sort(direct.pairs[0]))
+    np.testing.assert_array_equal(np.sort(merges.pairs[0]), [19, 20])  # the parts come last
+
+
+@pytest.mark.parametrize("family", [FREE, TIED, replace(FREE, student=True)])
+def test_all_components_rise_at_least_as_much_as_those_around_the_split(rng, family):
+    """The others keep their responsibilities, and what all share."""
+    rows = grid_rows(2.5, rng)
+    state = grid_state(rows, 2.5, family)
+    ranking, at, near = best_split(family, rows, state)
+    near = near[near < 10]
+    assert 2 < len(near) < state.k
+    larger, _ = split_nearby(family, state, ranking, at, near, BUDGET)
+    np.testing.assert_allclose(larger.freedom, state.freedom[0], rtol=1e-12)
+    if family is TIED:
+        same = np.repeat(state.covariances[:1], 21, axis=0)
+        np.testing.assert_allclose(larger.covariances, same, rtol=1e-12)
+    others = np.setdiff1d(np.arange(20), near)
+    np.testing.assert_array_equal(larger.means[: len(others)], state.means[others])
+    level = family.e_step(rows, state).log_likelihood
+    # rows of which the components hold less than a thousandth are left out
+    assert family.e_step(rows, larger).log_likelihood > level + ranking.gains[at] - 1.0
+    moved = replace(larger, means=larger.means + np.where(np.arange(21) > 18, 1.0, 0.0)[:, None])
+    assert family.e_step(rows, moved).log_likelihood < level
+
+
+def test_merges_beside_others_are_numbered_as_in_the_whole(rng):
+    def merges(losses, pairs):
+        n = len(losses)
+        state = Gaussians(np.array(losses), np.zeros((n, 1)), np.ones((n, 1)))
+        return Merges(np.array(losses), np.array(pairs), state)
+
+    known = merges([1.0, 2.0, 5.0, 6.0], [[0, 4], [1, 2], [4, 5], [2, 2]])
+    inside = merges([3.0, 7.0], [[0, 1], [1, 2]])
+    found = inside.beside(known, np.array([1, 2, 4, 5]))  # 0 and 3 became three components
+    np.testing.assert_array_equal(found.losses, [2.0, 3.0, 5.0, 6.0, 7.0])
+    np.testing.assert_array_equal(found.pairs, [[0, 1], [4, 5], [2, 3], [1, 1], [5, 6]])
+    np.testing.assert_array_equal(found.state.weights, found.losses)
+
+
+def test_components_around_one_are_those_within_two_merges():
+    pairs = np.array([[0, 1], [1, 2], [2, 3], [4, 5], [0, 0], [6, 6]])
+    merges = Merges(np.arange(6.0), pairs, None)
+    np.testing.assert_array_equal(merges.around(0), [0, 1, 2])
+    np.testing.assert_array_equal(merges.around(2), [0, 1, 2, 3])
+    np.testing.assert_array_equal(merges.around(6), [6])
