@@ -99,8 +99,8 @@ def test_ways_that_will_not_surpass_a_rival_are_not_tried(monkeypatch):
     sizes.clear()
     between = 0.5 * (alone + together)
     assert gain < between < 4 * gain
-    assert more(rival=between, rounds=4).gain == gain
-    assert more(rival=between) is None
+    assert more(rival=between, needed=between / 4).gain == gain
+    assert more(rival=between, needed=between) is None
     assert sizes == [6, 6]
     assert more(rival=1.01 * together) is None
     assert sizes == [6, 6]

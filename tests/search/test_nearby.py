@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
+from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.rows import Rows
 from implicitmoments.search import SEARCH, Merges, merges_of, rank_moves, run_em
 from implicitmoments.search.nearby import split_nearby
@@ -22,17 +23,18 @@ def grid_state(rows, apart, family):
 
 
 def grid_rows(apart, rng):
-    """Groups on a grid; the one in the corner is two."""
+    """Groups on a grid, and one more beside the corner."""
     means = apart * np.stack(np.meshgrid(range(5), range(4)), axis=-1).reshape(-1, 2)
     noise = rng.normal(size=(20, 200, 2))
-    noise[0, ::2, 0] += 3.0
+    noise[0, ::2] -= 5.0
     return Rows.of((means[:, None] + noise).reshape(-1, 2)).hold()
 
 
 def best_split(family, rows, state):
+    """Return the moves, the best split, and the components around it."""
     ranking = rank_moves(family, rows, state, np.random.default_rng(0))
-    at = int(np.flatnonzero(ranking.origins == 0)[0])
-    return ranking, at, ranking.merges.around(0)
+    at = int(np.flatnonzero(ranking.origins >= 0)[0])
+    return ranking, at, ranking.merges.around(int(ranking.origins[at]))
 
 
 def sorted_means(state):
@@ -57,27 +59,65 @@ def test_where_groups_are_apart_it_is_em_of_all_components(rng):
 
 @pytest.mark.parametrize("family", [FREE, TIED, replace(FREE, student=True)])
 def test_all_components_rise_at_least_as_much_as_those_around_the_split(rng, family):
-    """The others keep their responsibilities, and what all share."""
-    rows = grid_rows(2.5, rng)
-    state = grid_state(rows, 2.5, family)
+    """Rows count there as much as these components hold of them; the others stay."""
+    rows = grid_rows(6.0, rng)
+    state = grid_state(rows, 6.0, family)
     ranking, at, near = best_split(family, rows, state)
-    near = near[near < 10]
+    assert ranking.gains[at] > 100
     assert 2 < len(near) < state.k
+    larger, _ = split_nearby(family, state, ranking, at, near, BUDGET)
+    others = np.setdiff1d(np.arange(20), near)
+    inside = larger.take(np.arange(len(others), 21))
+    np.testing.assert_array_equal(larger.means[: len(others)], state.means[others])
+
+    held = np.asarray(ranking.shares.columns(near)).sum(axis=1)
+    part = family.part(rows, np.arange(rows.n), held)
+    before, after = (
+        family.e_step(part, each.keep(np.arange(each.k))).log_likelihood
+        for each in (state.take(near), inside)
+    )
+    level = family.e_step(rows, state).log_likelihood
+    # rows of which they hold less than a thousandth did not take part
+    assert family.e_step(rows, larger).log_likelihood - level > after - before - 0.1
+    assert after - before > 100
+    moved = replace(larger, means=larger.means + np.where(np.arange(21) > 18, 1.0, 0.0)[:, None])
+    assert family.e_step(rows, moved).log_likelihood - level < after - before - 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("family", [TIED, replace(FREE, student=True)])
+def test_what_all_components_share_stays(family, seed):
+    """Parts of a split have a covariance, and perhaps degrees of freedom, of their trial."""
+    rows = grid_rows(6.0, np.random.default_rng(seed))
+    state = grid_state(rows, 6.0, family)
+    ranking, at, near = best_split(family, rows, state)
+    older = replace(ranking.parts[at], freedom=ranking.parts[at].freedom * 0.9)
+    ranking = replace(ranking, parts=[*ranking.parts[:at], older, *ranking.parts[at + 1 :]])
     larger, _ = split_nearby(family, state, ranking, at, near, BUDGET)
     np.testing.assert_allclose(larger.freedom, state.freedom[0], rtol=1e-12)
     if family is TIED:
-        same = np.repeat(state.covariances[:1], 21, axis=0)
-        np.testing.assert_allclose(larger.covariances, same, rtol=1e-12)
-    others = np.setdiff1d(np.arange(20), near)
-    np.testing.assert_array_equal(larger.means[: len(others)], state.means[others])
-    level = family.e_step(rows, state).log_likelihood
-    # rows of which the components hold less than a thousandth are left out
-    assert family.e_step(rows, larger).log_likelihood > level + ranking.gains[at] - 1.0
-    moved = replace(larger, means=larger.means + np.where(np.arange(21) > 18, 1.0, 0.0)[:, None])
-    assert family.e_step(rows, moved).log_likelihood < level
+        assert not np.allclose(older.covariances, state.covariances[0])
+        np.testing.assert_allclose(larger.covariances, state.covariances[[0] * 21], rtol=1e-12)
 
 
-def test_merges_beside_others_are_numbered_as_in_the_whole(rng):
+def test_lines_keep_the_variance_that_they_share(rng):
+    coef = np.column_stack([np.zeros(16), 3.0 * np.arange(16)])
+    x, labels = rng.normal(size=(6_400, 1)), np.arange(6_400) % 16
+    double = (labels == 0) & (np.arange(6_400) % 32 == 0)
+    y = x[:, 0] * coef[labels, 1] + 4.0 * double + 0.3 * rng.normal(size=6_400)
+    rows, family = design_rows(Rows.of(x, y=y)), LineFamily(Model(shared=True))
+    start = Lines(np.full(16, 1 / 16), coef, np.full(16, 0.1))
+    state = run_em(family, rows, start, SEARCH).state
+    ranking = rank_moves(family, rows, state, np.random.default_rng(0))
+    at = int(np.flatnonzero(ranking.origins >= 0)[0])
+    near = ranking.merges.around(int(ranking.origins[at]))
+    assert len(near) < 16
+    larger, merges = split_nearby(family, state, ranking, at, near, BUDGET)
+    np.testing.assert_allclose(larger.variances, state.variances[0], rtol=1e-12)
+    assert merges.pairs.max() == 16
+
+
+def test_merges_beside_others_are_numbered_as_in_the_whole():
     def merges(losses, pairs):
         n = len(losses)
         state = Gaussians(np.array(losses), np.zeros((n, 1)), np.ones((n, 1)))
@@ -85,10 +125,11 @@ def test_merges_beside_others_are_numbered_as_in_the_whole(rng):
 
     known = merges([1.0, 2.0, 5.0, 6.0], [[0, 4], [1, 2], [4, 5], [2, 2]])
     inside = merges([3.0, 7.0], [[0, 1], [1, 2]])
-    found = inside.beside(known, np.array([1, 2, 4, 5]))  # 0 and 3 became three components
+    # 0 and 3 became three components
+    found = inside.beside(known, np.array([1, 2, 4, 5]), weight=0.5)
     np.testing.assert_array_equal(found.losses, [2.0, 3.0, 5.0, 6.0, 7.0])
     np.testing.assert_array_equal(found.pairs, [[0, 1], [4, 5], [2, 3], [1, 1], [5, 6]])
-    np.testing.assert_array_equal(found.state.weights, found.losses)
+    np.testing.assert_array_equal(found.state.weights, [2.0, 1.5, 5.0, 6.0, 3.5])
 
 
 def test_components_around_one_are_those_within_two_merges():

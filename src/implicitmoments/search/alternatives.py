@@ -138,7 +138,7 @@ def one_more(
     rows: R,
     level: float,
     rival: float = 0.0,
-    rounds: int = 1,
+    needed: float = 0.0,
 ) -> Alternative[S] | None:
     """Return the state after the splits and insertions that pay, and EM, if its BIC is lower.
 
@@ -150,8 +150,8 @@ def one_more(
         Mean log-likelihood of the fit.
     rival : float
         By how much BIC is lower in another way: those that will not surpass it are left out.
-    rounds : int
-        In which it may be surpassed, each of which gains no more than the one before.
+    needed : float
+        By how much BIC has to be lower now to be of use.
     """
     least = worth_of_component(family, rows, fit)
     if ranking.gains[0] <= least:
@@ -161,7 +161,7 @@ def one_more(
         if _within_reach(ranking, charge, alone=len(which) == 1) < rival:
             continue
         larger = ranking.apply(fit, which)
-        found = prefer(family, fit, larger, [(rows, level)], needed=rival / rounds)
+        found = prefer(family, fit, larger, [(rows, level)], needed=needed)
         if found is not None and (best is None or found.gain > best.gain):
             split = [_split_component(ranking, int(at), family) for at in which]
             best = replace(found, components=tuple(dict.fromkeys(split)))
@@ -180,14 +180,16 @@ def add_components(
     """Return :func:`one_more`, repeated while BIC falls and may fall by ``rival``, but has not.
 
     Once where all of several components look like two: that is a matter of their shape. Not at
-    all where something else is better.
+    all where something else is better. Later rounds may gain three times what the first does; after
+    that, EM of a round ends where four times its gain, in each round that is left, would not do.
     """
     total = total_rows(family, rows)
     charge = _charge(family, fit, total)
     double = np.count_nonzero((ranking.gains > charge) & (ranking.origins >= 0)) == fit.k > 1
     if (rival > 0 and double) or _furthest(ranking, charge) < rival:
         return None
-    best = further = one_more(family, fit, ranking, rows, level, rival, 1 + ROUNDS)
+    needed = rival / (1 + ROUNDS)
+    best = further = one_more(family, fit, ranking, rows, level, rival, needed)
     for left in range(ROUNDS, 0, -1):
         if best is None or further is None or best.gain > rival:
             break
@@ -198,7 +200,9 @@ def add_components(
         again = rank_moves(family, rows, larger, rng, worth=worth)
         if best.gain + _furthest(again, _charge(family, larger, total)) < rival:
             break
-        further = one_more(family, larger, again, rows, reached, rival - best.gain, left)
+        missing = rival - best.gain
+        needed = missing / (OPTIMISM * left)
+        further = one_more(family, larger, again, rows, reached, missing, needed)
         if further is not None:
             change, penalty = best.change + further.change, best.penalty + further.penalty
             best = Alternative(further.state, best.components, change, penalty)

@@ -103,7 +103,8 @@ def search_moves(  # noqa: PLR0913 (each documented)
                 if end:
                     level = best.level * total
                     return Searched(best.state, level, accepted, tried, ranking, failed)
-                continue
+                if best.state is before.state:
+                    continue
         ranking = rank_moves(family, rows, best.state, rng, local, ranking, worth)
 
 
@@ -165,8 +166,8 @@ def _swaps(
 ) -> Iterator[tuple[list[S], S | None]]:
     """Yield states with components elsewhere, and the parts that each used.
 
-    Splits or insertions, EM of all components, and the merges or drops that then cost least. None
-    for splits that come to nothing.
+    Splits or insertions, a short EM, and the merges or drops that then cost least. None for
+    splits that come to nothing.
     """
     for places in groups:
         larger, merges = _enlarge(family, rows, state, ranking, places, budget)

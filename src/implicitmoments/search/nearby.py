@@ -55,15 +55,18 @@ def split_nearby(
     near : array of int
         Components that take part, in ascending order, among them the one to split.
     """
-    others = np.setdiff1d(np.arange(state.k), near)
+    others, alone = np.setdiff1d(np.arange(state.k), near), state.keep(near)
     rows = family.part(ranking.rows, *_held(ranking.shares, near))
-    own = int(np.searchsorted(near, ranking.origins[at]))
-    inside = state.keep(near).split(own, ranking.parts[at])
-    inside = run_em(_Part(family), rows, inside, budget).state
+    own, part = int(np.searchsorted(near, ranking.origins[at])), _Part(family)
+    # the parts of a split bring parameters of their own trial: those that all share stay
+    like = alone.split(own, alone.take(np.array([own, own])))
+    inside = alone.split(own, ranking.parts[at])
+    inside = part.m_step(part.e_step(rows, inside), like)
+    inside = run_em(part, rows, inside, budget).state
     weight = float(state.weights[near].sum() / state.weights.sum())
     merges = trials.merges_of(family, rows, inside)
     if ranking.merges is not None:
-        merges = merges.beside(ranking.merges, others)
+        merges = merges.beside(ranking.merges, others, weight)
     return state.keep(others).add(inside, weight), merges
 
 

@@ -95,7 +95,7 @@ def tail_misfit(family: LawFamily[R, S, E], rows: R, state: S, q: int) -> float:
     joint = to_numpy(family.log_joint(rows, state))
     depths, nu = family.log_peaks(state) - joint, family.freedom(state)
     shares = to_numpy(softmax_rows(joint)[0])
-    row, component = np.nonzero(shares > 1 / shares.size)
+    row, component = np.nonzero(shares >= 1 / shares.size)
     depths = np.maximum(2 * depths[row, component].astype(float), 0.0)
     shares = shares[row, component] * to_numpy(family.counts(rows))[row]
     if math.isinf(nu):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic
 
 import numpy as np
@@ -83,7 +83,7 @@ class Merges(Generic[S]):
             near = np.unique(np.append(near, self.pairs[np.isin(self.pairs, near).any(axis=1)]))
         return near
 
-    def beside(self, other: Merges[S], others: Places) -> Merges[S]:
+    def beside(self, other: Merges[S], others: Places, weight: float) -> Merges[S]:
         """Return these merges and some of another state, in a state in which these come last.
 
         Parameters
@@ -91,12 +91,15 @@ class Merges(Generic[S]):
         other : Merges
             Of another state.
         others : array of int
-            Its components, which come first: merges of others are left out.
+            Those of its components that come first: only merges among them are kept.
+        weight : float
+            Of the components of these merges together.
         """
         kept = np.flatnonzero(np.isin(other.pairs, others).all(axis=1))
         pairs = np.vstack([np.searchsorted(others, other.pairs[kept]), self.pairs + len(others)])
         losses = np.append(other.losses[kept], self.losses)
-        order, merged = np.argsort(losses, kind="stable"), other.state.take(kept).join(self.state)
+        own = replace(self.state, weights=weight * self.state.weights)
+        order, merged = np.argsort(losses, kind="stable"), other.state.take(kept).join(own)
         return Merges(losses[order], pairs[order], merged.take(order))
 
     def cheapest_after_split(self, components: Places) -> Floats:
