@@ -180,8 +180,8 @@ def add_components(
     """Return :func:`one_more`, repeated while BIC falls and may fall by ``rival``, but has not.
 
     Once where all of several components look like two: that is a matter of their shape. Not at
-    all where something else is better. Later rounds may gain three times what the first does; after
-    that, EM of a round ends where four times its gain, in each round that is left, would not do.
+    all where something else is better. Later rounds may gain three times what the first does. EM
+    of each of them ends where four times its gain, in all rounds that are left, would not do.
     """
     total = total_rows(family, rows)
     charge = _charge(family, fit, total)
