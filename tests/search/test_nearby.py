@@ -8,7 +8,7 @@ import pytest
 from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
 from implicitmoments.regression import LineFamily, Lines, Model, design_rows
 from implicitmoments.rows import Rows
-from implicitmoments.search import SEARCH, Merges, merges_of, rank_moves, run_em
+from implicitmoments.search import SEARCH, merges_of, rank_moves, run_em
 from implicitmoments.search.nearby import split_nearby
 
 FREE = GaussianFamily(CovarianceType("diag"))
@@ -115,26 +115,3 @@ def test_lines_keep_the_variance_that_they_share(rng):
     larger, merges = split_nearby(family, state, ranking, at, near, BUDGET)
     np.testing.assert_allclose(larger.variances, state.variances[0], rtol=1e-12)
     assert merges.pairs.max() == 16
-
-
-def test_merges_beside_others_are_numbered_as_in_the_whole():
-    def merges(losses, pairs):
-        n = len(losses)
-        state = Gaussians(np.array(losses), np.zeros((n, 1)), np.ones((n, 1)))
-        return Merges(np.array(losses), np.array(pairs), state)
-
-    known = merges([1.0, 2.0, 5.0, 6.0], [[0, 4], [1, 2], [4, 5], [2, 2]])
-    inside = merges([3.0, 7.0], [[0, 1], [1, 2]])
-    # 0 and 3 became three components
-    found = inside.beside(known, np.array([1, 2, 4, 5]), weight=0.5)
-    np.testing.assert_array_equal(found.losses, [2.0, 3.0, 5.0, 6.0, 7.0])
-    np.testing.assert_array_equal(found.pairs, [[0, 1], [4, 5], [2, 3], [1, 1], [5, 6]])
-    np.testing.assert_array_equal(found.state.weights, [2.0, 1.5, 5.0, 6.0, 3.5])
-
-
-def test_components_around_one_are_those_within_two_merges():
-    pairs = np.array([[0, 1], [1, 2], [2, 3], [4, 5], [0, 0], [6, 6]])
-    merges = Merges(np.arange(6.0), pairs, None)
-    np.testing.assert_array_equal(merges.around(0), [0, 1, 2])
-    np.testing.assert_array_equal(merges.around(2), [0, 1, 2, 3])
-    np.testing.assert_array_equal(merges.around(6), [6])

@@ -41,8 +41,7 @@ def cross(
     both = run_em(family, rows, one.add(other, 0.5), Budget(0, TOGETHER, TOL)).state
     while both.k > one.k:
         merges = trials.merges_of(family, rows, both)
-        surplus, cheap = both.k - one.k, merges.cheap(np.inf)
-        both = merges.apply(both, cheap[: (surplus + 1) // 2] if len(cheap) else 0)
+        both = merges.apply(both, merges.apart()[: (both.k - one.k + 1) // 2])
         both = run_em(family, rows, both, Budget(0, BETWEEN, TOL)).state
     return run_em(family, rows, both, Budget(0, LAST, TOL), least)
 

@@ -171,7 +171,7 @@ def _swaps(
     """
     for places in groups:
         larger, merges = _enlarge(family, rows, state, ranking, places, budget)
-        chosen, n_splits = merges.cheap(math.inf)[: len(places)], sum(ranking.origins[places] >= 0)
+        chosen, n_splits = merges.apart()[: len(places)], sum(ranking.origins[places] >= 0)
         parts = [ranking.parts[at] for at in places]
         if _undo(merges.pairs[chosen], int(n_splits), state.k):
             yield parts, None  # EM would end as before
@@ -239,7 +239,7 @@ def merge_to(family: Family[R, S, E], rows: R, state: S, k: int) -> S:
     """Return the state after merges, as many at once as there are pairs, until k are left."""
     while state.k > k:
         merges = trials.merges_of(family, rows, state)
-        state = merges.apply(state, merges.cheap(math.inf)[: state.k - k])
+        state = merges.apply(state, merges.apart()[: state.k - k])
     return state
 
 

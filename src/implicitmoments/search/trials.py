@@ -66,15 +66,19 @@ class Merges(Generic[S]):
         weight = float(before.weights[pairs[joined]].sum())
         return before.keep(kept).add(merged, weight / (weight + before.weights[kept].sum()))
 
-    def cheap(self, most: float) -> Places:
-        """Return merges of different components that lose less, the cheapest first."""
+    def apart(self) -> Places:
+        """Return merges of different components, the cheapest first, that leave a component."""
         taken, found = set[int](), list[int]()
-        for at in np.flatnonzero(self.losses < most):
-            pair = {int(c) for c in self.pairs[at]}
+        for at, pair in enumerate(map(set, self.pairs.tolist())):
             if not pair & taken:
                 taken |= pair
-                found.append(int(at))
-        return np.array(found[: int(self.pairs.max())], dtype=np.int64)  # one component stays
+                found.append(at)
+        return np.array(found[: int(self.pairs.max())], dtype=np.int64)
+
+    def cheap(self, most: float) -> Places:
+        """Return those of them that lose less."""
+        found = self.apart()
+        return found[self.losses[found] < most]
 
     def around(self, i: int) -> Places:
         """Return i, the components with which it may merge, and those with which they may."""
