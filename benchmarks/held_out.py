@@ -2,7 +2,7 @@
 
     python benchmarks/held_out.py prepare rows.npz --fashion FOLDER --glove FILE
     OMP_NUM_THREADS=1 python benchmarks/held_out.py fit rows.npz [--sets fashion] [--types full]
-        [--sizes 50 200] [--seeds 10] [--starts 10] [--rows 20000] [--jobs 2]
+        [--sizes 50 200] [--seeds 10] [--starts 10] [--rows 20000] [--jobs 2] [--results FILE]
 
 prepare: 30 principal components of the 70,000 images of Fashion-MNIST (Debian's package
 dataset-fashion-mnist installs them in /usr/share/datasets/fashion-mnist), and 100,000 of the word
@@ -14,7 +14,8 @@ from merged micro-components), "moves only" are moves from k-means++. One start,
 and the best of twenty by training likelihood are scikit-learn's; "seeding" is its EM from the
 centroids of seeding.py. "Converged" (``--methods converged``) is its first start with a tolerance
 of 1e-6 instead of 1e-3. Full covariances have the first 20 components. Times are those of the
-processor; each tool has one thread.
+processor; each tool has one thread. Fits are added to ``--results``, one line of JSON each, and
+those that are there are not repeated.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import date
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
@@ -115,7 +117,8 @@ def run(file: Path, n: int, case: Case, method: str, start: int) -> Fit:
     return Fit(float(model.score(X)), float(model.score(others)), seconds)
 
 
-Fits: TypeAlias = dict[tuple[Case, str, int], Fit]
+Job: TypeAlias = tuple[Case, str, int]  # of a method, and one of its starts
+Fits: TypeAlias = dict[Job, Fit]
 
 
 def fit(options: argparse.Namespace) -> None:
@@ -129,23 +132,47 @@ def fit(options: argparse.Namespace) -> None:
     methods += [("start", start) for start in range(options.starts)]
     jobs = [(case, *method) for case in cases for method in methods]
     jobs.sort(key=lambda job: (job[0].k * COSTS[job[0].kind], job[1] in OURS), reverse=True)
+    done = known_fits(options.results)
     print(f"{date.today()}, {os.cpu_count()} cores, {options.jobs} processes of one thread\n")
     heads = ["set", "type", "k", *options.methods]
     if options.starts:
         heads += ["one start", "best of ten", "best of twenty"]
         heads += ["above the best of ten", "time, starts"]
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
-    done: Fits = {}
+    left = {group: {job for job in jobs if job[0][:3] == group} - done.keys() for group in groups}
     context = get_context("spawn")
     with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        futures = {pool.submit(run, options.file, options.rows, *job): job for job in jobs}
-        for future in as_completed(futures):
-            job = futures[future]
-            done[job] = future.result()
-            of_group = [Case(*job[0][:3], seed) for seed in seeds]
-            if all((case, *method) in done for case in of_group for method in methods):
-                cells = cells_of(done, of_group, options)
-                print(f"| {' | '.join([*map(str, job[0][:3]), *cells])} |", flush=True)
+        futures = {
+            pool.submit(run, options.file, options.rows, *job): job
+            for job in jobs
+            if job not in done
+        }
+        finished = as_completed(futures)
+        while left:
+            for group in [group for group, open_ in left.items() if not open_]:
+                del left[group]
+                cells = cells_of(done, [Case(*group, seed) for seed in seeds], options)
+                print(f"| {' | '.join([*map(str, group), *cells])} |", flush=True)
+            for future in islice(finished, 1):
+                job = futures[future]
+                done[job] = future.result()
+                left[job[0][:3]].discard(job)
+                add_fit(options.results, job, done[job])
+
+
+def known_fits(file: Path | None) -> Fits:
+    """Return the fits of a file of results, if there is one."""
+    if file is None or not file.exists():
+        return {}
+    lines = map(json.loads, file.read_text().splitlines())
+    return {(Case(*case), method, start): Fit(*fit) for (case, method, start), fit in lines}
+
+
+def add_fit(file: Path | None, job: Job, fit: Fit) -> None:
+    """Add a fit to a file of results, if there is one."""
+    if file is not None:
+        with file.open("a") as lines:
+            lines.write(json.dumps([job, fit]) + "\n")
 
 
 def cells_of(done: Fits, cases: list[Case], options: argparse.Namespace) -> Iterator[str]:
@@ -191,6 +218,7 @@ def main() -> None:
     second.add_argument("--starts", type=int, default=10)
     second.add_argument("--rows", type=int, default=ROWS, help="to fit, and as many held out")
     second.add_argument("--jobs", type=int, default=2)
+    second.add_argument("--results", type=Path, help="file of fits, of one number of --rows")
     methods = (*OURS, SEEDING)
     every = (*methods, CONVERGED)
     second.add_argument("--methods", nargs="+", choices=every, default=methods)
