@@ -103,3 +103,23 @@ def test_a_spread_has_no_negative_zero(benchmark):
     spread = benchmark("spreads").spread
     assert spread([-0.001, 0.001], 1) == "0.0"
     assert spread([-1_234.5, 0.0, 2.0], 1) == "0.0 (-1,234.5 to 2.0)"
+
+
+def test_held_out_fits_of_a_file_are_not_repeated(benchmark, tmp_path, capsys, monkeypatch):
+    held_out, results = benchmark("held_out"), tmp_path / "fits.jsonl"
+    assert held_out.known_fits(results) == {}
+    for seed in range(2):
+        case = held_out.Case("fashion", "diag", 50, seed)
+        held_out.add_fit(results, (case, "ours", 0), held_out.Fit(-1.0, -2.0, 6.0))
+        for start in range(10):
+            fit = held_out.Fit(-3.0 + 0.1 * start, -4.0 + 0.1 * start, 2.0)
+            held_out.add_fit(results, (case, "start", start), fit)
+    monkeypatch.setattr(held_out, "run", None)  # nothing is left to fit
+    asked = "held_out.py fit rows.npz --sets fashion --types diag --sizes 50 --seeds 2"
+    options = [*asked.split(), "--methods", "ours", "--results", str(results)]
+    monkeypatch.setattr("sys.argv", options)
+    held_out.main()
+    cells = [cell.strip() for cell in capsys.readouterr().out.splitlines()[-1].split("|")]
+    # of ten starts the last has the highest likelihood, and there are no twenty
+    assert cells[1:8] == ["fashion", "diag", "50", "-2.000", "-4.000", "-3.100", ""]
+    assert cells[8:10] == ["2 of 2 (training: 2)", "3.00"]
