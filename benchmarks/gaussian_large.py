@@ -49,23 +49,29 @@ def found(means: Any, truth: Truth) -> int:
 
 
 def in_memory(options: argparse.Namespace) -> None:
-    """Compare with one start of scikit-learn."""
+    """Compare the fit and its parts with one start of scikit-learn."""
     setting = setting_of(options.rows)
     X, truth = draw(setting, options.seed)
-    level = from_truth(X, setting, truth).score(X) * len(X)
+    reference = total(from_truth(X, setting, truth), X)
     print(f"{setting}\n| fit | seconds | means found | nats above EM from the truth |")
     print("|---|---|---|---|")
-    fits: dict[str, Any] = {
+    models: dict[str, Any] = {
         name: im.GaussianMixture(K, random_state=0, **part_settings(name, "full"))
         for name in ("GaussianMixture", MOMENTS, MOVES)
     }
-    fits["scikit-learn, 1 start"] = Peer(K, random_state=0)
-    for name, model in fits.items():
+    models["scikit-learn, 1 start"] = Peer(K, random_state=0)
+    for name, model in models.items():
         clock = process_time()
         model.fit(X)
-        seconds = process_time() - clock
-        nats = sum(model.score(X[i : i + BATCH]) * BATCH for i in range(0, len(X), BATCH)) - level
-        print(f"| {name} | {seconds:.1f} | {found(model.means_, truth)} of {K} | {nats:,.1f} |")
+        seconds, nats = process_time() - clock, total(model, X) - reference
+        row = f"{name} | {seconds:.1f} | {found(model.means_, truth)} of {K} | {nats:,.1f}"
+        print(f"| {row} |", flush=True)
+
+
+def total(model: Any, X: Floats) -> float:
+    """Return the log-likelihood of all rows, in batches."""
+    parts = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
+    return sum(float(model.score(part)) * len(part) for part in parts)
 
 
 def on_device(options: argparse.Namespace) -> None:

@@ -1,5 +1,7 @@
 """What the benchmark of real data compares: parts of the fit, starts of scikit-learn, verdicts."""
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -107,19 +109,37 @@ def test_a_spread_has_no_negative_zero(benchmark):
 
 def test_held_out_fits_of_a_file_are_not_repeated(benchmark, tmp_path, capsys, monkeypatch):
     held_out, results = benchmark("held_out"), tmp_path / "fits.jsonl"
-    assert held_out.known_fits(results) == {}
-    for seed in range(2):
-        case = held_out.Case("fashion", "diag", 50, seed)
-        held_out.add_fit(results, (case, "ours", 0), held_out.Fit(-1.0, -2.0, 6.0))
-        for start in range(10):
-            fit = held_out.Fit(-3.0 + 0.1 * start, -4.0 + 0.1 * start, 2.0)
-            held_out.add_fit(results, (case, "start", start), fit)
-    monkeypatch.setattr(held_out, "run", None)  # nothing is left to fit
     asked = "held_out.py fit rows.npz --sets fashion --types diag --sizes 50 --seeds 2"
     options = [*asked.split(), "--methods", "ours", "--results", str(results)]
     monkeypatch.setattr("sys.argv", options)
+    monkeypatch.setattr(held_out, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
+    fitted = []
+
+    def run(file, n, case, method, start):
+        """Training likelihood rises from start to start, and held-out likelihood falls."""
+        fitted.append((case.seed, method, start))
+        if method == "ours":
+            return held_out.Fit(-1.0, -2.0 - case.seed, 20.0)
+        return held_out.Fit(-3 + 0.1 * start, -4 - case.seed - 0.1 * start, 2.0 + start)
+
+    monkeypatch.setattr(held_out, "run", run)
     held_out.main()
-    cells = [cell.strip() for cell in capsys.readouterr().out.splitlines()[-1].split("|")]
-    # of ten starts the last has the highest likelihood, and there are no twenty
-    assert cells[1:8] == ["fashion", "diag", "50", "-2.000", "-4.000", "-3.100", ""]
-    assert cells[8:10] == ["2 of 2 (training: 2)", "3.00"]
+    first = capsys.readouterr().out.splitlines()[-1]
+    cells = [cell.strip() for cell in first.split("|")]
+    assert cells[1:5] == ["fashion", "diag", "50", "-2.500 (-3.000 to -2.000)"]
+    assert cells[5:7] == ["-4.500 (-5.000 to -4.000)", "-5.400 (-5.900 to -4.900)"]
+    assert cells[7:10] == ["", "2 of 2 (training: 2)", "3.08"]  # of the median start
+    assert len(fitted) == 22
+
+    lines = results.read_text().splitlines(keepends=True)
+    results.write_text("".join(lines[1:]))
+    missing = json.loads(lines[0])[1]
+    fitted.clear()
+    held_out.main()
+    assert capsys.readouterr().out.splitlines()[-1] == first
+    assert fitted == [(missing[0][3], *missing[1:])]
+
+    monkeypatch.setattr("sys.argv", [*options, "--rows", "1000"])
+    fitted.clear()
+    held_out.main()
+    assert len(fitted) == 22
