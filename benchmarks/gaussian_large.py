@@ -6,9 +6,9 @@ Run: OMP_NUM_THREADS=1 python benchmarks/gaussian_large.py memory [--rows 100000
 
 k = 50 components in d = 20 features, at least 3.5 deviations apart. ``memory`` compares
 ``GaussianMixture`` and its parts with one start of scikit-learn in one run, and all with EM from
-the truth; seconds are of the processor.
-``device`` compares the fit of rows on the GPU with that of the same rows on the host. ``file``
-writes a .npy file, fits it in a separate process, and prints the peak of its resident memory.
+the truth; seconds are of the processor. ``device`` compares the fit of rows on the GPU with that
+of the same rows on the host. ``file`` writes a .npy file, fits it in a separate process, and
+prints the peak of its resident memory.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/held_out.py prepare rows.npz --fashion FOLDER --glove FILE
     OMP_NUM_THREADS=1 python benchmarks/held_out.py fit rows.npz [--sets fashion] [--types full]
         [--sizes 50 200] [--seeds 10] [--first 0] [--starts 10] [--methods ours "moves only"]
-        [--rows 20000] [--jobs 2] [--results FILE]
+        [--rows 20000] [--jobs 2] [--results FILE] [--tables]
 
 prepare: 30 principal components of the 70,000 images of Fashion-MNIST (Debian's package
 dataset-fashion-mnist installs them in /usr/share/datasets/fashion-mnist), and 100,000 of the word
@@ -16,7 +16,8 @@ and the best of twenty by training likelihood are scikit-learn's; "seeding" is i
 centroids of seeding.py. "Converged" (``--methods converged``) is its first start with a tolerance
 of 1e-6 instead of 1e-3. Full covariances have the first 20 components. Times are those of the
 processor; each tool has one thread. Fits are added to ``--results``, one line of JSON each, and
-those of this version and as many rows that are there are not repeated.
+those of this version and as many rows that are there are not repeated; ``--tables`` fits nothing,
+and has the seeds that are complete.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ import gzip
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import date
-from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
@@ -131,9 +132,11 @@ def fit(options: argparse.Namespace) -> None:
     cases = [Case(*group, seed) for group in groups for seed in seeds]
     methods = [(name, 0) for name in (*OURS, SEEDING, CONVERGED) if name in options.methods]
     methods += [("start", start) for start in range(options.starts)]
+    done = known_fits(options.results, options.rows)
+    if options.tables:
+        cases = [case for case in cases if all((case, *method) in done for method in methods)]
     jobs = [(case, *method) for case in cases for method in methods]
     jobs.sort(key=lambda job: (job[0].k * COSTS[job[0].kind], job[1] in OURS), reverse=True)
-    done = known_fits(options.results, options.rows)
     print(f"{date.today()}, {os.cpu_count()} cores, {options.jobs} processes of one thread\n")
     heads = ["set", "type", "k", *options.methods]
     if options.starts:
@@ -141,25 +144,26 @@ def fit(options: argparse.Namespace) -> None:
         if "ours" in options.methods:
             heads += [f"above the best of {min(options.starts, 10)}", "time, starts"]
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
-    left = {group: {job for job in jobs if job[0][:3] == group} - done.keys() for group in groups}
-    context = get_context("spawn")
-    with ProcessPoolExecutor(options.jobs, mp_context=context) as pool:
-        futures = {
-            pool.submit(run, options.file, options.rows, *job): job
-            for job in jobs
-            if job not in done
-        }
-        finished = as_completed(futures)
-        while left:
-            for group in [group for group, open_ in left.items() if not open_]:
-                del left[group]
-                cells = cells_of(done, [Case(*group, seed) for seed in seeds], options)
-                print(f"| {' | '.join([*map(str, group), *cells])} |", flush=True)
-            for future in islice(finished, 1):
-                job = futures[future]
-                done[job] = future.result()
-                left[job[0][:3]].discard(job)
-                add_fit(options.results, options.rows, job, done[job])
+    left = Counter(case[:3] for case, *_ in jobs)
+    for case, *_ in finish(jobs, done, options):
+        group = case[:3]
+        left[group] -= 1
+        if not left[group]:
+            cells = cells_of(done, [each for each in cases if each[:3] == group], options)
+            print(f"| {' | '.join([*map(str, group), *cells])} |", flush=True)
+
+
+def finish(jobs: list[Job], done: Fits, options: argparse.Namespace) -> Iterator[Job]:
+    """Add the fits that are not done, and yield every job whose fit is there."""
+    missing = [job for job in jobs if job not in done]
+    yield from (job for job in jobs if job in done)
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(run, options.file, options.rows, *job): job for job in missing}
+        for future in as_completed(futures):
+            job = futures[future]
+            done[job] = future.result()
+            add_fit(options.results, options.rows, job, done[job])
+            yield job
 
 
 def known_fits(file: Path | None, n: int) -> Fits:
@@ -228,6 +232,7 @@ def main() -> None:
     second.add_argument("--rows", type=int, default=ROWS, help="to fit, and as many held out")
     second.add_argument("--jobs", type=int, default=2)
     second.add_argument("--results", type=Path, help="file to which fits are added")
+    second.add_argument("--tables", action="store_true", help="seeds complete in --results only")
     methods = (*OURS, SEEDING)
     every = (*methods, CONVERGED)
     second.add_argument("--methods", nargs="+", choices=every, default=methods)

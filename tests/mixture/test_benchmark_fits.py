@@ -135,6 +135,12 @@ def test_held_out_fits_of_a_file_are_not_repeated(benchmark, tmp_path, capsys, m
     results.write_text("".join(lines[1:]))
     missing = json.loads(lines[0])[1]
     fitted.clear()
+    monkeypatch.setattr("sys.argv", [*options, "--tables"])
+    held_out.main()
+    assert "1 of 1 (training: 1)" in capsys.readouterr().out  # the other seed is not complete
+    assert fitted == []
+
+    monkeypatch.setattr("sys.argv", options)
     held_out.main()
     assert capsys.readouterr().out.splitlines()[-1] == first
     assert fitted == [(missing[0][3], *missing[1:])]

@@ -67,7 +67,7 @@ class Merges(Generic[S]):
         return before.keep(kept).add(merged, weight / (weight + before.weights[kept].sum()))
 
     def apart(self) -> Places:
-        """Return merges of different components, the cheapest first, that leave a component."""
+        """Return merges with no component in common, the cheapest first; one component stays."""
         taken, found = set[int](), list[int]()
         for at, pair in enumerate(map(set, self.pairs.tolist())):
             if not pair & taken:
