@@ -1,0 +1,317 @@
+"""EM of batches of mixtures: the pass over the rows, and its acceleration on the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.mixture2.family import TINY, Family, coefficients_of
+from implicitmoments.rows import Block, Rows, weights_of
+
+BLOCK_NUMBERS = 2**18  # logits of a block of rows: they stay in the cache
+SINGLE_ERROR = 1e-6  # nats per row by which single precision may change a log-likelihood
+LONGEST_STEP = 64.0  # of an extrapolation, in steps of EM
+
+
+class EStep(NamedTuple):
+    """What one pass over the rows gives for a batch of mixtures."""
+
+    levels: Floats  # (...) log-likelihoods of the mixtures
+    sums: Floats  # (..., k, s) after one step of EM
+
+
+class Shares(NamedTuple):
+    """Responsibilities of one mixture in a sample."""
+
+    sums: Floats  # (k, s)
+    shares: Floats  # (k, n)
+    log_density: Floats  # (n,)
+
+
+class FeatureRows(Protocol):
+    """Rows that EM passes over."""
+
+    family: Family
+
+    @property
+    def n(self) -> float:
+        """The sum of the weights."""
+
+    @property
+    def rest(self) -> Floats:
+        """Sums of the shared features."""
+
+    def e_step(self, sums: Floats) -> EStep:
+        """Return log-likelihoods of mixtures (B, k, s) and their sums after one step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Features of rows that are held in memory: one set, or one set for each group of mixtures.
+
+    With groups, features have the shape (G, n, s), weights (G, n) and sums (G, B, k, s):
+    B mixtures of each group share its rows.
+    """
+
+    family: Family
+    features: Floats  # (n, s) or (G, n, s), in single or double precision
+    weights: Floats  # (n,) or (G, n)
+
+    @classmethod
+    def of(cls, family: Family, rows: Rows) -> Sample:
+        """Return the features of rows in memory, in NumPy."""
+        block = {name: to_numpy(column) for name, column in rows.block.items()}
+        features = np.ascontiguousarray(family.features(block), dtype=np.float64)
+        return cls(family, features, np.asarray(rows.counts, dtype=np.float64))
+
+    @cached_property
+    def total(self) -> Floats:
+        """Sums of all features, (s,) or (G, s), in double precision."""
+        weights = self.weights.astype(self.features.dtype, copy=False)
+        return np.asarray((weights[..., None, :] @ self.features)[..., 0, :], dtype=np.float64)
+
+    @cached_property
+    def n(self) -> float:
+        """The sum of the weights."""
+        return float(self.weights.sum())
+
+    @property
+    def rest(self) -> Floats:
+        """Sums of the shared features, (r,) or (G, 1, r)."""
+        rest = self.total[..., self.family.n_own :]
+        return rest if self.features.ndim == 2 else rest[:, None]
+
+    @property
+    def own(self) -> Floats:
+        """Features with coefficients per component."""
+        return self.features[..., : self.family.n_own]
+
+    def take(self, places: Any, weights: Floats) -> Sample:
+        """Return groups of rows (G, m), with weights of their own."""
+        return Sample(self.family, self.features[places], weights)
+
+    def blocks(self, n_components: int) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield slices of rows, their own features and their weights."""
+        size = max(256, BLOCK_NUMBERS // n_components)
+        for start in range(0, self.features.shape[-2], size):
+            rows = slice(start, start + size)
+            yield rows, self.own[..., rows, :], self.weights[..., rows]
+
+    def e_step(self, sums: Floats) -> EStep:
+        """Return log-likelihoods of mixtures (..., B, k, s) and their sums after one step."""
+        coefficients, level = coefficients_of(self.family, sums, self.rest)
+        found = np.zeros(sums.shape)
+        for _, features, weights in self.blocks(sums.size // sums.shape[-1]):
+            part = measure_block(self.family, coefficients, features, weights)
+            level, found = level + part[0], found + part[1]
+        return EStep(np.asarray(level), found)
+
+    def shares(self, sums: Floats) -> Shares:
+        """Return the responsibilities of the components of one mixture (k, s) in all rows."""
+        coefficients, _ = coefficients_of(self.family, sums, self.rest)
+        parts = []
+        for _, features, weights in self.blocks(len(sums)):
+            logits = self.family.logits(_like(coefficients, features), features)
+            kept = logits.copy() if self.family.needs_logits else None
+            log_density, shares = normalise(logits)
+            scaled = shares * weights.astype(shares.dtype, copy=False)
+            new = self.family.sum_features(scaled, features, coefficients, kept)
+            parts.append((np.asarray(new, np.float64), shares, log_density))
+        return Shares(
+            np.sum([part[0] for part in parts], axis=0),
+            np.concatenate([part[1] for part in parts], axis=1),
+            np.concatenate([part[2] for part in parts]),
+        )
+
+    def in_single(self, sums: Floats) -> Self:
+        """Return the sample in single precision, if that makes no difference at a mixture."""
+        single = replace(self, features=self.features.astype(np.float32))
+        change = single.e_step(sums[None]).levels - self.e_step(sums[None]).levels
+        return single if abs(change[0]) < SINGLE_ERROR * self.n else self
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Features of all rows, computed block by block in every pass."""
+
+    family: Family
+    rows: Rows
+    total: Floats  # (n_features,) sums of the features
+    single: bool = False  # multiply in single precision
+
+    @classmethod
+    def of(cls, family: Family, rows: Rows) -> Stream:
+        """Sum up the features in one pass."""
+        measure = BlockMeasure(family, None, False)
+        found = rows.fold(measure, width=family.n_features, what="features")
+        return cls(family, rows, np.asarray(to_numpy(found["total"]), dtype=np.float64))
+
+    @property
+    def n(self) -> float:
+        """The sum of the weights."""
+        return float(self.total[0])
+
+    @property
+    def rest(self) -> Floats:
+        """Sums of the shared features."""
+        return self.total[self.family.n_own :]
+
+    def e_step(self, sums: Floats) -> EStep:
+        """Return log-likelihoods of mixtures (B, k, s) and their sums after one step."""
+        coefficients, level = coefficients_of(self.family, sums, self.rest)
+        width = self.family.n_features + 2 * sums.size // sums.shape[-1]
+        measure = BlockMeasure(self.family, coefficients, self.single)
+        found = self.rows.fold(measure, width=width, what="EM")
+        return EStep(level + to_numpy(found["level"]), to_numpy(found["sums"]))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMeasure:
+    """Measures a block of rows; without coefficients it sums up the features alone."""
+
+    family: Family
+    coefficients: Floats | None
+    single: bool
+
+    def __call__(self, block: Block) -> dict[str, Array]:
+        """Return named sums over the rows of a block."""
+        features, weights = self.family.features(block), weights_of(block)
+        xp = namespace_of(features)
+        weights = xp.astype(weights, xp.float64, copy=False)
+        if self.coefficients is None:
+            return {"total": weights @ features}
+        if self.single:
+            features = xp.astype(features, xp.float32)
+        own = features[:, : self.family.n_own]
+        level, sums = measure_block(self.family, self.coefficients, own, weights)
+        return {"level": level, "sums": sums}
+
+
+def measure_block(
+    family: Family, coefficients: Floats, features: Array, weights: Array
+) -> tuple[Array, Array]:
+    """Return log-likelihoods (..., B) and sums (..., B, k, s) of mixtures over a block of rows.
+
+    One product of features (..., n, s) and coefficients (..., B, k, s) gives the logits of all
+    mixtures, and another all sums.
+    """
+    xp, (*lead, n, _) = namespace_of(features), features.shape
+    *_, batch, k, s = coefficients.shape
+    flat = _like(coefficients.reshape((*lead, batch * k, s)), features)
+    logits = family.logits(flat, features)
+    kept = xp.asarray(logits, copy=True) if family.needs_logits else None
+    log_density, shares = normalise(xp.reshape(logits, (*lead, batch, k, n)))
+    if isinstance(shares, np.ndarray):
+        shares *= weights.astype(shares.dtype, copy=False)[..., None, None, :]
+    else:
+        shares = shares * xp.astype(weights, shares.dtype, copy=False)
+    flat_shares = xp.reshape(shares, (*lead, batch * k, n))
+    sums = family.sum_features(flat_shares, features, flat, kept)
+    level = xp.sum(xp.astype(log_density, xp.float64, copy=False) * weights[..., None, :], axis=-1)
+    sums = xp.reshape(xp.astype(sums, xp.float64, copy=False), (*lead, batch, k, -1))
+    return level, sums
+
+
+def normalise(logits: Array) -> tuple[Array, Array]:
+    """Return the log densities (..., n) of mixtures, and responsibilities (..., k, n).
+
+    In NumPy the responsibilities replace the logits.
+    """
+    if isinstance(logits, np.ndarray):
+        top = logits.max(-2, keepdims=True)
+        np.subtract(logits, top, out=logits)
+        np.exp(logits, out=logits)
+        total = logits.sum(-2, keepdims=True)
+        np.divide(logits, total, out=logits)
+        return (top + np.log(total))[..., 0, :], logits
+    xp = namespace_of(logits)
+    top = xp.max(logits, axis=-2, keepdims=True)
+    shares = xp.exp(logits - top)
+    total = xp.sum(shares, axis=-2, keepdims=True)
+    return (top + xp.log(total))[..., 0, :], shares / total
+
+
+def _like(coefficients: Floats, features: Array) -> Array:
+    """Return coefficients in the library, precision and on the device of features."""
+    if isinstance(features, np.ndarray):
+        return coefficients.astype(features.dtype, copy=False)
+    return move_like(coefficients, features)
+
+
+class Course(NamedTuple):
+    """The end of EM of a batch of mixtures."""
+
+    levels: Floats  # (B,) log-likelihoods; those of the sums before the last step
+    sums: Floats  # (B, k, s)
+    n_iter: int = 0  # steps of EM
+    converged: bool = False
+    history: tuple[float, ...] = ()  # log-likelihood of the first mixture before each step
+
+
+def take_steps(rows: FeatureRows, sums: Floats, n: int) -> Course:
+    """Take some plain steps of EM."""
+    levels = np.full(sums.shape[:-2], -np.inf)
+    for _ in range(n):
+        levels, sums = rows.e_step(sums)
+    return Course(levels, sums, n)
+
+
+def run_em(
+    rows: FeatureRows,
+    sums: Floats,
+    *,
+    tol: float = 1e-5,
+    max_iter: int = 300,
+    behind: float = np.inf,
+    above: float = -np.inf,
+) -> Course:
+    """Run EM on a batch of mixtures (B, k, s), accelerated on their sums.
+
+    Three steps make one cycle of SQUAREM (Varadhan and Roland 2008): two steps give a direction
+    in the space of sums, an extrapolation along it is kept unless the likelihood falls. A mixture
+    ends when the projected gain of all further cycles is below ``tol`` per row. It is abandoned
+    when it is projected to end more than ``behind`` nats per row below the best of the batch, or
+    below the log-likelihood ``above``.
+    """
+    sums, levels = sums.copy(), np.full(len(sums), -np.inf)
+    last, live, n_iter, history = np.full(len(sums), np.inf), np.arange(len(sums)), 0, []
+    converged = False
+    while len(live) and n_iter < max_iter:
+        if max_iter - n_iter < 3:
+            levels[live], sums[live] = rows.e_step(sums[live])
+            n_iter += 1
+            history.append(float(levels[0]))
+            continue
+        before, after, new = _cycle(rows, sums[live])
+        history += [float(before[0]), float(after[0])] if 0 in live else []
+        levels[live], sums[live] = after, new
+        n_iter += 3
+        gain = after - before
+        left = gain / (1 - np.clip(gain / np.maximum(last[live], TINY), 0, 0.9))
+        last[live] = gain
+        ended = left <= tol * rows.n
+        hopeless = after + left < max(levels.max() - behind * rows.n, above)
+        converged = bool(ended.all())
+        live = live[~(ended | hopeless)]
+    return Course(levels, sums, n_iter, converged, tuple(history))
+
+
+def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return log-likelihoods before and after one cycle of SQUAREM, and the new sums."""
+    before, one = rows.e_step(start)
+    level, two = rows.e_step(one)
+    step, bend = one - start, two - 2 * one + start
+    scale = np.sqrt(np.mean(start**2, axis=(0, 1)) + TINY)
+    length = np.sqrt(np.sum((step / scale) ** 2, axis=(1, 2)))
+    curvature = np.sqrt(np.sum((bend / scale) ** 2, axis=(1, 2)) + TINY)
+    ahead = np.clip(length / curvature, 1, LONGEST_STEP)[:, None, None]
+    far = start + 2 * ahead * step + ahead**2 * bend
+    far[..., 0] = np.maximum(far[..., 0], 1e-3)
+    further, three = rows.e_step(far)
+    up = further >= level
+    return before, np.where(up, further, level), np.where(up[:, None, None], three, two)

@@ -1,0 +1,333 @@
+"""Mixtures of Gaussians with six types of covariance, as a family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.mixture2.family import (
+    TINY,
+    Family,
+    pair_columns,
+    principal_scores,
+    symmetric,
+)
+from implicitmoments.rows import Block, Rows, weights_of
+
+LOG_2PI = float(np.log(2 * np.pi))
+COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
+LEAST_RATIO = 1e-5  # of a variance to the pooled one within components
+ROUNDING = 1e-13  # of sums of squares of standardised columns
+
+
+class Gaussian(NamedTuple):
+    """Parameters of a mixture of Gaussians."""
+
+    weights: Floats  # (k,)
+    means: Floats  # (k, d)
+    covariances: Floats  # (k, d, d), or (k, d) if diagonal or spherical
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians(Family):
+    """Gaussians of one covariance type; features are 1, z and products of columns of z.
+
+    z are the columns, centred and in units of their standard deviations (one unit for spherical
+    types). With a tied covariance the products are shared features: their coefficients are the
+    same for all components.
+
+    Parameters
+    ----------
+    covariance_type : str
+        One of ``COVARIANCE_TYPES``.
+    ridge : float
+        Least variance, relative to the variances of the columns.
+    variance : float, optional
+        Known variance of tied spherical components, in the user's units.
+    separable : bool
+        Whether shared features may be left out of the components' coefficients.
+    """
+
+    covariance_type: str = "full"
+    ridge: float = 0.0
+    variance: float | None = None
+    separable: bool = True
+    # of the rows; ``prepare`` sets them
+    centre: Floats = field(default_factory=lambda: np.zeros(0))  # (d,)
+    unit: Floats = field(default_factory=lambda: np.ones(0))  # (d,)
+    floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
+
+    @property
+    def tied(self) -> bool:
+        """Whether all components have one covariance."""
+        return self.covariance_type.startswith("tied")
+
+    @property
+    def shape(self) -> str:
+        """``"full"``, ``"diag"`` or ``"spherical"``."""
+        return "full" if self.covariance_type == "tied" else self.covariance_type.split("_")[-1]
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.centre)
+
+    @property
+    def n_second(self) -> int:
+        """Features of second order."""
+        return {"full": self.d * (self.d + 1) // 2, "diag": self.d, "spherical": 1}[self.shape]
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """All features."""
+        return 1 + self.d + self.n_second
+
+    @property
+    def n_own(self) -> int:  # type: ignore[override]
+        """Features with coefficients per component."""
+        return 1 + self.d if self.tied and self.separable else self.n_features
+
+    @property
+    def log_jacobian(self) -> float:  # type: ignore[override]
+        """Log density in the user's units less that of z."""
+        return float(-np.log(self.unit).sum())
+
+    @property
+    def similar_if_near(self) -> bool:  # type: ignore[override]
+        """Neighbours tend to be of one component."""
+        return True
+
+    def prepare(self, rows: Rows) -> Self:
+        """Return the family in the units of some rows."""
+        sums = rows.fold(_ColumnSums(to_numpy(rows.first_kept["x"])[0]), width=3, what="units")
+        total, first, second, largest = (np.asarray(to_numpy(sums[name])) for name in _SUMS)
+        mean = first / total
+        deviations = np.sqrt(np.maximum(second / total - mean**2, 0.0))
+        centre = mean + to_numpy(rows.first_kept["x"])[0]
+        unit = np.where(deviations > 0, deviations, 1.0)
+        if self.shape == "spherical":
+            unit = np.full(len(unit), np.sqrt(np.mean(deviations**2)) or 1.0)
+        return self._with_floor(replace(self, centre=centre, unit=unit), rows, largest)
+
+    @staticmethod
+    def _with_floor(family: Gaussians, rows: Rows, largest: Floats) -> Gaussians:
+        """Add least variances: rounding of sums, the ridge, and steps of rounded columns."""
+        epsilon = np.finfo(np.float64).eps
+        floor = ROUNDING + (epsilon * largest / family.unit) ** 2
+        steps = rounding_steps(rows.sample(20_000, 0).points) / family.unit
+        floor = np.maximum(floor + family.ridge, steps**2 / (2 * np.pi))
+        if family.shape == "spherical":
+            floor = floor.mean(keepdims=True)
+        return replace(family, floor=floor)
+
+    def features(self, block: Block) -> Array:
+        """Return 1, z and the products of columns."""
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64, copy=False)
+        z = (x - move_like(self.centre, x)) / move_like(self.unit, x)
+        if self.shape == "full":
+            second = pair_columns(z)
+        elif self.shape == "diag":
+            second = z * z
+        else:
+            second = xp.sum(z * z, axis=1, keepdims=True)
+        return xp.concat([xp.ones_like(z[:, :1]), z, second], axis=1)
+
+    def _second(self, points: Floats) -> Floats:
+        """Return the second-order features of points (..., d)."""
+        if self.shape == "full":
+            first, second = np.triu_indices(self.d)
+            return points[..., first] * points[..., second]
+        squares = points**2
+        return squares if self.shape == "diag" else squares.sum(-1, keepdims=True)
+
+    @property
+    def _per_variance(self) -> int:
+        """Columns that share one variance."""
+        return self.d if self.shape == "spherical" else 1
+
+    def pool(self, sums: Floats, rest: Floats) -> Floats:
+        """Return the covariance within components, (..., 1, n_second).
+
+        All components have it if tied; those with few rows borrow from it otherwise.
+        """
+        if self.variance is not None:
+            return np.full((*sums.shape[:-2], 1, 1), self.variance / self.unit[0] ** 2)
+        sizes = np.maximum(sums[..., :1], TINY)
+        means = sums[..., 1 : 1 + self.d] / sizes
+        total = rest if self.n_own == 1 + self.d else sums[..., 1 + self.d :].sum(-2)
+        within = (total - (sizes * self._second(means)).sum(-2)) / sizes.sum(-2)
+        within = within[..., None, :] / self._per_variance
+        return within if self.shape == "full" else np.maximum(within, self.floor)
+
+    def covariances(self, sums: Floats, shared: Floats) -> Floats:
+        """Return covariances (..., k, n_second); of tied types the shared one, (..., 1, ·)."""
+        if self.tied:
+            return shared
+        sizes = np.maximum(sums[..., :1], TINY)
+        within = sums[..., 1 + self.d :] / sizes - self._second(sums[..., 1 : 1 + self.d] / sizes)
+        # a component with fewer rows than its covariance needs borrows the missing ones
+        needed = self.d + 2 if self.shape == "full" else 3
+        missing = np.clip(needed - sizes, 0, needed)
+        within = (sizes * within / self._per_variance + missing * shared) / (sizes + missing)
+        return within if self.shape == "full" else np.maximum(within, self._least(shared))
+
+    def _least(self, shared: Floats) -> Floats:
+        """Return the smallest variances of components."""
+        if self.shape == "full":
+            first, second = np.triu_indices(self.d)
+            shared = shared[..., first == second]
+        return self.floor + (0.0 if self.tied else LEAST_RATIO) * np.maximum(shared, 0)
+
+    def matrices(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return full covariances (..., d, d) above their floor, and log-determinants.
+
+        A covariance is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
+        """
+        whole, least = symmetric(covariances, self.d), self._least(shared)
+        places = np.arange(self.d)
+        whole[..., places, places] += least
+        try:
+            factors = np.linalg.cholesky(whole)
+        except np.linalg.LinAlgError:
+            values, axes = np.linalg.eigh(whole)
+            values = np.maximum(values, least.min(-1, keepdims=True))
+            whole = (axes * values[..., None, :]) @ axes.swapaxes(-1, -2)
+            return whole, np.log(values).sum(-1)
+        return whole, 2 * np.log(np.diagonal(factors, 0, -2, -1)).sum(-1)
+
+    def _precisions(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return precisions in the shape of covariances, and log-determinants (..., 1)."""
+        if self.shape != "full":
+            logs = np.log(covariances).sum(-1, keepdims=True) * self._per_variance
+            return 1 / covariances, logs
+        whole, log_determinants = self.matrices(covariances, shared)
+        first, second = np.triu_indices(self.d)
+        return np.linalg.inv(whole)[..., first, second], log_determinants[..., None]
+
+    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
+        """Return the most likely coefficients (..., k, s)."""
+        if shared is None:
+            raise ValueError("Gaussians share a covariance")
+        sizes = np.maximum(sums[..., :1], TINY)
+        means = sums[..., 1 : 1 + self.d] / sizes
+        precisions, log_determinants = self._precisions(self.covariances(sums, shared), shared)
+        if self.shape == "full":
+            linear = (symmetric(precisions, self.d) @ means[..., None])[..., 0]
+        else:
+            linear = precisions * means
+        squares = (means * linear).sum(-1, keepdims=True)
+        constant = -0.5 * (squares + log_determinants + self.d * LOG_2PI)
+        parts = [constant, linear]
+        if self.n_own > 1 + self.d:
+            second = self._halved(precisions)
+            parts.append(np.broadcast_to(second, (*sums.shape[:-1], self.n_second)))
+        return np.concatenate(parts, axis=-1)
+
+    def _halved(self, precisions: Floats) -> Floats:
+        """Return -P/2 as coefficients; products of two different columns occur once."""
+        if self.shape != "full":
+            return -0.5 * precisions
+        first, second = np.triu_indices(self.d)
+        return -precisions * np.where(first == second, 0.5, 1.0)
+
+    def peaks(self, coefficients: Floats) -> Floats:
+        """Return the largest log density of each component, (..., k, 1)."""
+        linear, second = coefficients[..., 1 : 1 + self.d], coefficients[..., 1 + self.d :]
+        if self.shape == "full":
+            first, other = np.triu_indices(self.d)
+            precisions = symmetric(-second * np.where(first == other, 2.0, 1.0), self.d)
+            means = np.linalg.solve(precisions, linear[..., None])[..., 0]
+        else:
+            means = linear / (-2 * second)
+        return coefficients[..., :1] + 0.5 * (means * linear).sum(-1, keepdims=True)
+
+    @property
+    def n_noise(self) -> int:
+        """Dimension of the noise."""
+        return self.d
+
+    def shared_coefficients(self, shared: Floats | None) -> Floats | None:
+        """Return the coefficients of the products where all components share them."""
+        if shared is None or self.n_own > 1 + self.d:
+            return None
+        return self._halved(self._precisions(shared, shared)[0])[..., 0, :]
+
+    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:  # noqa: ARG002
+        """Return coordinates on the principal axes of each component."""
+        return principal_scores(features[..., 1 : 1 + self.d], weights)
+
+    def points(self, features: Floats) -> Floats:
+        """Return z."""
+        return features[:, 1 : 1 + self.d]
+
+    def n_parameters(self, k: int) -> int:
+        """Return the number of free parameters of k components."""
+        covariances = 1 if self.tied else k
+        return k - 1 + k * self.d + covariances * self.n_second * (self.variance is None)
+
+    def parameters(self, sums: Floats, rest: Floats) -> Gaussian:
+        """Return weights, means and covariances in the user's units."""
+        shared, k = self.pool(sums, rest), len(sums)
+        covariances = self.covariances(sums, shared)
+        if self.shape == "full":
+            whole = self.matrices(covariances, shared)[0] * np.outer(self.unit, self.unit)
+            covariances = np.broadcast_to(whole, (k, self.d, self.d))
+        else:
+            covariances = np.broadcast_to(covariances * self.unit**2, (k, self.d))
+        means = sums[:, 1 : 1 + self.d] / np.maximum(sums[:, :1], TINY)
+        weights = sums[:, 0] / sums[:, 0].sum()
+        return Gaussian(weights, means * self.unit + self.centre, covariances.copy())
+
+    def sums_of(self, parameters: Gaussian, n: float) -> Floats:
+        """Return the sums (k, s) of n rows with these parameters."""
+        weights, means, covariances = parameters
+        z, sizes = (means - self.centre) / self.unit, n * weights[:, None]
+        if self.shape == "full":
+            first, second = np.triu_indices(self.d)
+            within = (covariances / np.outer(self.unit, self.unit))[:, first, second]
+        else:
+            within = covariances / self.unit**2
+            within = within.sum(1, keepdims=True) if self.shape == "spherical" else within
+        second = sizes * (within + self._second(z))
+        return np.hstack([sizes, sizes * z, second])[:, : self.n_own]
+
+
+_SUMS = ("total", "first", "second", "largest size")
+
+
+@dataclass(frozen=True, eq=False)
+class _ColumnSums:
+    """Sums of columns and of their squares about a row, and the largest sizes."""
+
+    about: Floats
+
+    def __call__(self, block: Block) -> dict[str, Array]:
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64, copy=False)
+        weights = xp.astype(weights_of(block), xp.float64, copy=False)
+        apart = x - move_like(self.about, x)
+        return {
+            "total": xp.sum(weights),
+            "first": weights @ apart,
+            "second": weights @ (apart * apart),
+            "largest size": float(xp.max(xp.abs(x))),
+        }
+
+
+def rounding_steps(x: Floats) -> Floats:
+    """Return the distance between neighbouring values of each rounded column (n, d), else 0.
+
+    A column is rounded if it has fewer distinct values than half of the rows.
+    """
+    steps = np.zeros(x.shape[1])
+    for j, column in enumerate(x.T):
+        values = np.unique(column)
+        if 1 < len(values) < len(column) / 2:
+            steps[j] = np.quantile(np.diff(values), 0.1)
+    return steps

@@ -1,0 +1,374 @@
+"""Moves of a search: splits and merges of components that the likelihood judges.
+
+A move splits one component and merges two others. Splits of all components are tried in one
+batch, each on rows that its component holds; the exact loss of merges takes one pass. Promising
+moves are tried by EM of the components around the split, on the rows that these hold, and what
+gains there is tried on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture2.em import Sample, Shares, normalise, run_em, take_steps
+from implicitmoments.mixture2.family import TINY, coefficients_of
+
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+ROWS_PER_SPLIT = 600  # rows of a component on which its splits are tried
+TAIL = 0.12  # share of the rows beyond a cut in a tail
+NEAR = 8  # components around a split that take part in its trial
+ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
+HELD = 0.05  # responsibility from which a component holds a row
+OPTIMISM = 4.0  # times the gain of a split above chance that a move may bring
+
+
+class Splits(NamedTuple):
+    """The best division of each component."""
+
+    gains: Floats  # (k,) of the log-likelihood
+    parts: Floats  # (k, 2, s)
+
+
+class Merges(NamedTuple):
+    """Pairs of near components, cheapest first, and the log-likelihood that a merge loses."""
+
+    first: Places
+    second: Places
+    losses: Floats
+
+    def apart_from(self, component: int) -> float:
+        """Return the least loss of pairs without a component."""
+        apart = (self.first != component) & (self.second != component)
+        return float(self.losses[apart].min(initial=np.inf))
+
+
+class Improved(NamedTuple):
+    """The end of a search."""
+
+    level: float
+    sums: Floats  # (k, s)
+    settled: bool  # whether no other mixture nearby comes close
+
+
+def chance_gain(sample: Sample) -> float:
+    """Return the gain of the log-likelihood that a further component brings by chance."""
+    family = sample.family
+    return 0.5 * (family.n_parameters(2) - family.n_parameters(1))
+
+
+def held_rows(
+    shares: Floats, weights: Floats, most: int, rng: np.random.Generator
+) -> tuple[Places, Floats]:
+    """Return some rows that each component holds, and their weights, (k, m) both."""
+    k = len(shares)
+    component, row = np.nonzero(shares > HELD)
+    order = np.lexsort((rng.random(len(component)), component))
+    component, row = component[order], row[order]
+    count = np.bincount(component, minlength=k)
+    rank = np.arange(len(component)) - (np.cumsum(count) - count)[component]
+    m = min(most, max(1, int(count.max())))
+    component, row, rank = component[rank < m], row[rank < m], rank[rank < m]
+    places, found = np.zeros((k, m), dtype=np.int64), np.zeros((k, m))
+    places[component, rank] = row
+    found[component, rank] = shares[component, row] * weights[row]
+    sizes = shares @ weights.astype(shares.dtype, copy=False)
+    return places, found * (sizes / np.maximum(found.sum(1), TINY))[:, None]
+
+
+def divisions(scores: Floats, weights: Floats) -> Floats:
+    """Return divisions (k, a, m) of the rows of components by scores (k, m, b).
+
+    Each score divides in halves and cuts off either tail.
+    """
+    scores = scores.copy()
+    scores[weights == 0] = np.inf
+    ranks = scores.argsort(1).argsort(1) + 0.5
+    quantiles = ranks / np.maximum((weights > 0).sum(1), 1)[:, None, None]
+    cuts = [quantiles < 0.5, quantiles < TAIL, quantiles > 1 - TAIL]
+    return np.concatenate(cuts, axis=-1).swapaxes(1, 2).astype(np.float64)
+
+
+def try_splits(
+    sample: Sample,
+    shares: Floats,
+    rng: np.random.Generator,
+    present: Floats | None = None,
+    n_steps: int = 12,
+) -> Splits:
+    """Divide each component in two by EM on rows that it holds; return the best divisions.
+
+    The parts have shared parameters of their own: those of all components are wrong while a
+    component is missing. With a present division (k, n) of the components, gains are over that.
+    """
+    family = sample.family
+    places, weights = held_rows(shares, sample.weights, ROWS_PER_SPLIT, rng)
+    local = sample.take(places, weights)
+    whole = local.total[:, None, None, : family.n_own]
+    single = local.e_step(whole).levels[:, 0]
+    coefficients = coefficients_of(family, whole, local.rest)[0][:, 0]
+    density = family.logits(coefficients, local.own)[:, 0, :, None]
+    scores = family.split_scores(local.own, weights, coefficients[:, 0])
+    first = divisions(np.concatenate([scores, density], axis=-1), weights)
+    if present is not None:
+        now = np.take_along_axis(present, places, axis=1)
+        first = np.concatenate([first, now[:, None]], axis=1)
+    halves = np.stack([first, 1 - first], axis=2) * weights[:, None, None]
+    sums = _divide(local, halves)
+    early, sums = take_steps(local, sums, n_steps // 3)[:2]
+    kept = np.argsort(-early, axis=1)[:, :3]
+    if present is not None:
+        kept[:, -1] = early.shape[1] - 1
+    sums = np.take_along_axis(sums, kept[..., None, None], axis=1)
+    late, sums = take_steps(local, sums, n_steps - n_steps // 3)[:2]
+    best = late.argmax(1)
+    reference = single if present is None else late[:, -1]
+    gains = np.take_along_axis(late, best[:, None], axis=1)[:, 0] - reference
+    return Splits(gains, np.take_along_axis(sums, best[:, None, None, None], axis=1)[:, 0])
+
+
+def _divide(local: Sample, halves: Floats) -> Floats:
+    """Return the sums (k, a, 2, s) of divided rows (k, a, 2, m)."""
+    k, a, _, m = halves.shape
+    flat = halves.reshape(k, 2 * a, m).astype(local.features.dtype)
+    return np.asarray((flat @ local.own).reshape(k, a, 2, -1), dtype=np.float64)
+
+
+def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
+    """Return pairs of components and what a merge loses if rows stay where they are.
+
+    Each component is paired with those at whose coefficients its rows are most likely.
+    """
+    family = sample.family
+    shared = family.pool(sums, sample.rest)
+    coefficients = family.natural(sums, shared)[:, family.linear]
+    own = sums[:, family.linear]
+    alone, most = (own * coefficients).sum(1), min(most, len(sums) - 1)
+    apart = alone[:, None] - own @ coefficients.T
+    apart = np.minimum(apart, apart.T)
+    np.fill_diagonal(apart, np.inf)
+    partners = np.argpartition(apart, most - 1, axis=1)[:, :most]
+    pairs = np.sort([np.repeat(np.arange(len(sums)), most), partners.ravel()], axis=0)
+    first, second = np.unique(pairs, axis=1)
+    losses = alone[first] + alone[second] - family.emission(sums[first] + sums[second], shared)
+    order = np.argsort(losses)
+    return Merges(first[order], second[order], losses[order])
+
+
+def merge_losses(sample: Sample, found: Shares) -> Merges:
+    """Return near pairs and the exact loss if each becomes one and nothing else changes."""
+    sums = found.sums
+    first, second, _ = (side[: max(6, len(sums))] for side in near_pairs(sample, sums, 4))
+    shared = sample.family.pool(sums, sample.rest)
+    merged = merged_coefficients(sample, sums, shared, first, second)
+    losses = np.zeros(len(first))
+    for rows, features, weights in sample.blocks(len(first)):
+        ratios = density_ratios(sample, merged, features, found.log_density[rows])
+        others = 1 - found.shares[first, rows] - found.shares[second, rows]
+        losses -= np.log(np.maximum(others, 0) + ratios + 1e-30) @ weights
+    order = np.argsort(losses)
+    return Merges(first[order], second[order], losses[order])
+
+
+def merged_coefficients(
+    sample: Sample, sums: Floats, shared: Floats | None, first: Places, second: Places
+) -> Floats:
+    """Return coefficients (..., P, s) of merged pairs of components, log weights included."""
+    both = sums[..., first, :] + sums[..., second, :]
+    found = sample.family.natural(both, shared)
+    total = sums[..., 0].sum(-1, keepdims=True)
+    found[..., 0] += np.log(np.maximum(both[..., 0], TINY) / total)
+    return found
+
+
+def density_ratios(
+    sample: Sample, coefficients: Floats, features: Floats, log_density: Floats
+) -> Floats:
+    """Return densities (..., P, n) of components over those of the mixture (..., n)."""
+    logits = sample.family.logits(coefficients.astype(features.dtype, copy=False), features)
+    return np.exp(np.minimum(logits - log_density[..., None, :], 50))
+
+
+def merge_locally(local: Sample, sums: Floats) -> Floats:
+    """Merge the cheapest pair of each of a batch of mixtures (G, 1, c, s), all with own rows."""
+    family, (groups, _, c, s) = local.family, sums.shape
+    coefficients = coefficients_of(family, sums, local.rest)[0][:, 0]
+    logits = family.logits(coefficients.astype(local.features.dtype), local.own)
+    log_density, shares = normalise(logits)
+    first, second = np.triu_indices(c, 1)
+    shared = family.pool(sums, local.rest)
+    merged = merged_coefficients(local, sums, shared, first, second)[:, 0]
+    ratios = density_ratios(local, merged, local.own, log_density)
+    others = 1 - shares[:, first] - shares[:, second]
+    losses = -np.log(np.maximum(others, 0) + ratios + 1e-30) @ local.weights[..., None]
+    best = losses[..., 0].argmin(1)
+    found = np.empty((groups, 1, c - 1, s))
+    for g, (i, j) in enumerate(zip(first[best], second[best], strict=True)):
+        one = sums[g, 0].copy()
+        one[i] += one[j]
+        found[g, 0] = np.delete(one, j, axis=0)
+    return found
+
+
+def merge_pairs(sums: Floats, pairs: Merges, most: int) -> Floats:
+    """Merge disjoint pairs in their order, at most so many."""
+    sums, used, gone = sums.copy(), set[int](), list[int]()
+    for i, j in zip(pairs.first.tolist(), pairs.second.tolist(), strict=True):
+        if len(gone) == most:
+            break
+        if not {i, j} & used:
+            sums[i] += sums[j]
+            used |= {i, j}
+            gone.append(j)
+    return np.delete(sums, gone, axis=0)
+
+
+def merge_to(sample: Sample, sums: Floats, k: int) -> Floats:
+    """Make the cheapest merges, disjoint ones together, until k components are left."""
+    while len(sums) > k:
+        found = sample.shares(sums)
+        sums = merge_pairs(found.sums, merge_losses(sample, found), len(sums) - k)
+    return sums
+
+
+def split_components(sums: Floats, parts: Floats, which: Any) -> Floats:
+    """Replace some components by their parts, which come last."""
+    others = np.delete(sums, which, axis=0)
+    return np.concatenate([others, parts[which].reshape(-1, sums.shape[1])])
+
+
+class Trial(NamedTuple):
+    """A move that was tried on the components around a split."""
+
+    gain: float  # of the log-likelihood
+    sums: Floats  # (k, s) of the whole mixture after the move
+    touched: frozenset[int]  # components that it changes
+
+
+def improve(
+    sample: Sample, sums: Floats, rng: np.random.Generator, max_moves: int = 40
+) -> Improved:
+    """Exchange components as long as the likelihood rises."""
+    (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
+    k, chance = len(sums), chance_gain(sample)
+    least = max(0.1, 1e-6 * sample.n)
+    for _ in range(max_moves if k > 1 else 0):
+        found = sample.shares(sums)
+        splits, merges = try_splits(sample, found.shares, rng), merge_losses(sample, found)
+        better = None
+        for trials in proposals(sample, found, splits, merges, rng):
+            ends = run_em(sample, trials, max_iter=24, above=level)
+            if ends.levels.max() > level + least:
+                better = ends
+                break
+        if better is None:
+            settled = bool(merges.losses[0] > OPTIMISM * max(splits.gains.max(), chance))
+            return Improved(float(level), found.sums, settled)
+        level, sums = better.levels.max(), better.sums[better.levels.argmax()]
+    return Improved(float(level), sums, k == 1)
+
+
+def proposals(
+    sample: Sample, found: Shares, splits: Splits, merges: Merges, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Yield batches (B, k, s) of mixtures after promising moves: many at once, then single ones."""
+    k, chance = len(found.sums), chance_gain(sample)
+    order = np.argsort(-splits.gains)
+    plan = [c for c in order if OPTIMISM * (splits.gains[c] - chance) > merges.apart_from(c)]
+    if not plan and merges.losses[0] < chance:
+        plan = list(order[:NEAR])  # a component is superfluous: any place is worth a try
+    many = plan[: k // 3]
+    if len(many) > 1:
+        yield exchange_many(sample, found.sums, splits, many)[None]
+    trials = [
+        trial
+        for some in batches(plan[: max(NEAR, k // 4)], sample)
+        for trial in try_moves(sample, found, splits, merges, some, rng)
+    ]
+    trials = sorted((trial for trial in trials if trial.gain > -chance), key=lambda t: -t.gain)
+    if trials:
+        yield np.stack([trial.sums for trial in trials[:NEAR]])
+    if not sample.family.similar_if_near:
+        yield from divide_anew(sample, found, merges, rng)
+
+
+def exchange_many(sample: Sample, sums: Floats, splits: Splits, which: list[int]) -> Floats:
+    """Split some components, run EM, and merge as many pairs as were split."""
+    wider = take_steps(sample, split_components(sums, splits.parts, which)[None], 10).sums[0]
+    return merge_to(sample, wider, len(sums))
+
+
+def batches(which: list[int], sample: Sample) -> Iterator[list[int]]:
+    """Cut a list of trials so that the features of a batch stay small."""
+    size = max(1, int(2**24 // (ROWS_PER_TRIAL * sample.features.shape[-1])))
+    for start in range(0, len(which), size):
+        yield which[start : start + size]
+
+
+def try_moves(
+    sample: Sample,
+    found: Shares,
+    splits: Splits,
+    merges: Merges,
+    which: list[int],
+    rng: np.random.Generator,
+) -> Iterator[Trial]:
+    """Try moves by EM of the components around each split, on rows that these hold.
+
+    The other components stay as they are, so the gain is a lower bound. The merge that follows is
+    the cheapest one of the components around, or elsewhere.
+    """
+    sums, k = found.sums, len(found.sums)
+    around = components_around(sample, sums, which)  # (t, a), the split one first
+    joint = np.minimum(found.shares[around].sum(1), 1.0)
+    places, weights = held_rows(joint, sample.weights, ROWS_PER_TRIAL, rng)
+    local = sample.take(places, weights)
+    before = sums[around][:, None]
+    parts = splits.parts[which][:, None]
+    level = take_steps(local, before, 5).levels[:, 0]
+    wider, split = take_steps(local, np.concatenate([before[:, :, 1:], parts], axis=2), 10)[:2]
+    inner, merged = take_steps(local, merge_locally(local, split), 10)[:2]
+    for t, near in enumerate(around):
+        others = np.delete(sums, near, axis=0)
+        touched = frozenset(near.tolist())
+        yield Trial(inner[t, 0] - level[t], np.concatenate([others, merged[t, 0]]), touched)
+        outside = ~np.isin(merges.first, near) & ~np.isin(merges.second, near)
+        if outside.any():
+            i, j = merges.first[outside][0], merges.second[outside][0]
+            gain = wider[t, 0] - level[t] - merges.losses[outside][0]
+            kept = np.setdiff1d(np.arange(k), [*near, i, j])
+            joined = (sums[i] + sums[j])[None]
+            new = np.concatenate([sums[kept], joined, split[t, 0]])
+            yield Trial(gain, new, touched | {int(i), int(j)})
+
+
+def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:
+    """Return components (t, a) whose densities are nearest to some components, which come first."""
+    family = sample.family
+    coefficients = family.natural(sums, family.pool(sums, sample.rest))[:, family.linear]
+    own = sums[:, family.linear]
+    apart = ((own * coefficients).sum(1)[:, None] - own @ coefficients.T) / own[:, :1]
+    apart = np.minimum(apart, apart.T)
+    np.fill_diagonal(apart, -np.inf)
+    return np.argsort(apart[which], axis=1)[:, :NEAR]
+
+
+def divide_anew(
+    sample: Sample, found: Shares, merges: Merges, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Yield mixtures in which the rows of near pairs are divided anew, where that gains."""
+    sums, shares = found.sums, found.shares
+    first, second = merges.first, merges.second
+    both = shares[first] + shares[second]
+    splits = try_splits(sample, both, rng, shares[first] / np.maximum(both, TINY))
+    plan = [p for p in np.argsort(-splits.gains)[:NEAR] if splits.gains[p] > 1]
+    if plan:
+        trials = [
+            np.concatenate([np.delete(sums, [first[p], second[p]], axis=0), splits.parts[p]])
+            for p in plan
+        ]
+        yield take_steps(sample, np.stack(trials), 10).sums

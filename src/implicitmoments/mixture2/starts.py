@@ -1,0 +1,171 @@
+"""Starts of a search: merged groups of neighbours, growth by splits, small sets of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture2.em import Sample, run_em, take_steps
+from implicitmoments.mixture2.moves import (
+    improve,
+    merge_pairs,
+    merge_to,
+    near_pairs,
+    split_components,
+    try_splits,
+)
+
+GROUPS = 6  # micro-components per component
+LLOYD_STEPS = 3
+AGREE = 0.1  # nats within which two searches have one optimum
+
+
+def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) -> Floats:
+    """Return the sums (g, s) of small groups of rows: k-means++ on some, then Lloyd on all."""
+    points = sample.family.points(sample.features)
+    n = len(points)
+    some = points[rng.permutation(n)[: 10 * n_groups]]
+    centres = points_apart(some, min(n_groups, len(some)), rng)
+    for _ in range(LLOYD_STEPS):
+        half = 0.5 * (centres**2).sum(1)[:, None]
+        labels = np.concatenate(
+            [(half - centres @ points[i : i + 4096].T).argmin(0) for i in range(0, n, 4096)]
+        )
+        order = np.argsort(labels, kind="stable")
+        _, cuts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+        centres = np.add.reduceat(points[order], cuts) / counts[:, None].astype(points.dtype)
+    weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
+    return np.add.reduceat(weighted[order], cuts).astype(np.float64)
+
+
+def points_apart(points: Floats, k: int, rng: np.random.Generator) -> Floats:
+    """Return k of some points by k-means++ (Arthur and Vassilvitskii 2007)."""
+    lengths, distances = (points**2).sum(1), np.full(len(points), np.inf)
+    chosen = [int(rng.integers(len(points)))]
+    while len(chosen) < k:
+        last = chosen[-1]
+        new = np.maximum(lengths - 2 * (points @ points[last]) + lengths[last], 0)
+        distances = np.minimum(distances, new)
+        cumulated = np.cumsum(distances)
+        place = np.searchsorted(cumulated, rng.random() * cumulated[-1])
+        chosen.append(min(int(place), len(points) - 1))
+    return points[chosen]
+
+
+def merge_groups(sample: Sample, sums: Floats, k: int) -> Iterator[Floats]:
+    """Merge near groups until k are left, a third of what is left to do at a time.
+
+    Yields the sums on the way.
+    """
+    while len(sums) > k:
+        yield sums
+        pairs = near_pairs(sample, sums, 8)
+        sums = merge_pairs(sums, pairs, max(1, (len(sums) - k) // 3))
+    yield sums
+
+
+def merged_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
+    """Return k components (k, s) merged from small groups."""
+    groups = micro_components(sample, GROUPS * k, rng)
+    return list(merge_groups(sample, groups, k))[-1]
+
+
+def grown_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
+    """Return k components (k, s) grown from one by the splits that gain most."""
+    sums = sample.total[None, : sample.family.n_own]
+    while len(sums) < k:
+        found = sample.shares(sums)
+        splits = try_splits(sample, found.shares, rng)
+        many = min(len(sums) // 2 + 1, k - len(sums))
+        best = np.argsort(-splits.gains)[:many]
+        new = split_components(found.sums, splits.parts, best)
+        sums = take_steps(sample, new[None], 8).sums[0]
+    return sums
+
+
+def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
+    """Return n starts (n, k, s), each component from a small random set of rows."""
+    family = sample.family
+    size = 2 * (family.n_parameters(2) - family.n_parameters(1))
+    rows = rng.integers(len(sample.features), size=(n, k, size))
+    weighted = sample.own[rows] * sample.weights[rows][..., None]
+    sums = weighted.mean(2).astype(np.float64) * (sample.n / k)
+    return take_steps(sample, sums, 5).sums
+
+
+def make_starts(
+    sample: Sample, k: int, n: int, rng: np.random.Generator, *, first: bool
+) -> Floats:
+    """Return n starts (n, k, s).
+
+    Merged groups where neighbours are similar. Otherwise random sets of rows, and in the first
+    chain also merged groups and two ways of growth.
+    """
+    if sample.family.similar_if_near:
+        return np.stack([merged_start(sample, k, rng) for _ in range(n)])
+    starts = scattered_starts(sample, k, n, rng)
+    if first:
+        starts[0] = merged_start(sample, k, rng)
+        starts[1] = grown_start(sample, k, rng)
+        starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
+    return starts
+
+
+def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """Cross a mixture (k, s) with others (B, k, s): EM of 2k components, merges, EM."""
+    both = np.concatenate([np.broadcast_to(sums / 2, others.shape), others / 2], axis=1)
+    both = take_steps(sample, both, 5).sums
+    merged = np.stack([merge_to(sample, one, len(sums)) for one in both])
+    return run_em(sample, merged, max_iter=30, behind=0.05)[:2]
+
+
+def run_chain(
+    sample: Sample, k: int, n: int, rng: np.random.Generator, *, first: bool
+) -> tuple[float, Floats, bool]:
+    """Return the best of n starts after moves and crossings, and whether that leaves no doubt."""
+    near = sample.family.similar_if_near
+    starts = make_starts(sample, k, n, rng, first=first)
+    tol, steps = (1e-4, 12) if near else (1e-5, 30)
+    levels, ends = run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
+    agree = int((levels > levels.max() - AGREE).sum()) > 2
+    others = ends[np.argsort(-levels)[1:]]
+    best = improve(sample, ends[levels.argmax()], rng)
+    while not agree and not (near and best.settled) and len(others):
+        levels, crossed = cross(sample, best.sums, others)
+        if levels.max() < best.level + AGREE:
+            break
+        others = crossed[levels < levels.max() - AGREE]
+        best = improve(sample, crossed[levels.argmax()], rng)
+    return best.level, best.sums, agree or (near and best.settled)
+
+
+def find_optimum(
+    sample: Sample,
+    k: int,
+    rng: np.random.Generator,
+    n_chains: int = 3,
+    start: Floats | None = None,
+) -> Floats:
+    """Return the sums (k, s) of the best mixture found.
+
+    One chain if it leaves no doubt; otherwise chains that know nothing of each other until two
+    agree, crossed with each other.
+    """
+    near = sample.family.similar_if_near
+    many = min(4 if near else 8, int(1e6 / (len(sample.weights) * k)))
+    if start is None:
+        level, sums, sure = run_chain(sample, k, 1 if near else max(3, many), rng, first=True)
+    else:
+        level, sums, sure = improve(sample, start * (sample.n / start[:, 0].sum()), rng)
+    while not sure and many > 1 and n_chains > 1:
+        n_chains -= 1
+        other, other_sums, _ = run_chain(sample, k, many, rng, first=False)
+        sure = abs(other - level) < AGREE
+        ends = [(level, sums), (other, other_sums)]
+        if not sure:
+            levels, crossed = cross(sample, sums, other_sums[None])
+            ends.append((float(levels[0]), crossed[0]))
+        level, sums = max(ends, key=lambda end: end[0])
+    return sums

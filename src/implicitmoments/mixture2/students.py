@@ -1,0 +1,172 @@
+r"""Student's t in place of Gaussian noise: a wrapper that scales rows in the E-step.
+
+A row of Student's t with :math:`\nu` degrees of freedom is a Gaussian row whose precision is
+multiplied by a hidden scale :math:`u \sim \Gamma(\nu/2, \nu/2)`. Given the row, u has the mean
+:math:`(\nu + p)/(\nu + \delta)`, where :math:`\delta` is the squared distance from the centre in
+units of the noise and p its dimension. So sums are taken of features times u, and the M-step is
+that of the Gaussian family (PX-EM; Liu, Rubin and Wu 1998).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import digamma, gammaln, polygamma
+
+from implicitmoments.arrays import Array, Floats, namespace_of
+from implicitmoments.mixture2.family import TINY, Family
+from implicitmoments.mixture2.gaussians import Gaussians
+from implicitmoments.mixture2.lines import Lines
+from implicitmoments.rows import Block, Rows
+
+LEAST, MOST = 1.0, 1_000.0  # degrees of freedom
+START = -1.1  # mean of log u - u that stands for about ten degrees of freedom
+
+
+@dataclass(frozen=True, eq=False)
+class Students(Family):
+    """Components with Student's t; one number of degrees of freedom for all.
+
+    Features are (1, those of the family, a constant). Sums are the size of a component, the sums
+    of the family's features scaled by u, and the sum of E[log u] - E[u], which determines the
+    degrees of freedom. Coefficients are (log weight, those of the family, ν, the largest Gaussian
+    log density, and two functions of ν).
+    """
+
+    base: Any  # Gaussians or Lines
+
+    needs_logits = True
+
+    @classmethod
+    def of(cls, base: Gaussians | Lines) -> Students:
+        """Wrap a family; its components have all coefficients of their own."""
+        return cls(replace(base, separable=False) if isinstance(base, Gaussians) else base)
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """Those of the family and two."""
+        return int(self.base.n_features) + 2
+
+    @property
+    def n_own(self) -> int:  # type: ignore[override]
+        """All features have coefficients per component."""
+        return self.n_features
+
+    @property
+    def linear(self) -> slice:
+        """Places of the family's sums and coefficients."""
+        return slice(1, 1 + int(self.base.n_own))
+
+    @property
+    def log_jacobian(self) -> float:  # type: ignore[override]
+        """As the family."""
+        return float(self.base.log_jacobian)
+
+    @property
+    def similar_if_near(self) -> bool:  # type: ignore[override]
+        """As the family."""
+        return bool(self.base.similar_if_near)
+
+    def prepare(self, rows: Rows) -> Self:
+        """Return the family in the units of some rows."""
+        return replace(self, base=self.base.prepare(rows))
+
+    def features(self, block: Block) -> Array:
+        """Return the features of the family between two constants."""
+        found = self.base.features(block)
+        xp, one = namespace_of(found), found[:, :1]
+        return xp.concat([one, found, START * one], axis=1)
+
+    def pool(self, sums: Floats, rest: Floats) -> Floats:
+        """Return what the family shares, and the degrees of freedom, in one array."""
+        shared = self.base.pool(sums[..., 1:-1], rest)
+        mean = sums[..., -1].sum(-1) / (sums[..., 0].sum(-1) + TINY)
+        freedom = degrees_of_freedom(mean).reshape((*mean.shape, *(1,) * (shared.ndim - mean.ndim)))
+        return np.concatenate([shared, freedom], axis=-1)
+
+    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
+        """Return coefficients (..., k, s + 2)."""
+        if shared is None:
+            raise ValueError("components share degrees of freedom")
+        found = self.base.natural(sums[..., 1:-1], shared[..., :-1])
+        freedom = shared[..., -1:].reshape((*sums.shape[:-2], 1, 1))
+        freedom = np.broadcast_to(freedom, (*found.shape[:-1], 1))
+        half, p = freedom / 2, self.base.n_noise
+        constant = gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
+        tail = [freedom, self.base.peaks(found), constant, digamma(half + p / 2)]
+        return np.concatenate([np.zeros_like(freedom), found, *tail], axis=-1)
+
+    def logits(self, coefficients: Array, features: Array) -> Array:
+        """Return the log densities of Student's t."""
+        xp = namespace_of(features)
+        gaussian = self.base.logits(coefficients[..., self.linear], features[..., self.linear])
+        freedom, peaks, constant, _ = columns_at_end(coefficients, 4)
+        distances = 2 * (peaks - gaussian)
+        distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
+        tails = (freedom + self.base.n_noise) / 2 * xp.log(1 + distances / freedom)
+        return coefficients[..., :1] + peaks + constant - tails
+
+    def sum_features(
+        self, shares: Array, features: Array, coefficients: Array, logits: Array | None
+    ) -> Array:
+        """Return the sums of scaled features, and what determines the degrees of freedom."""
+        if logits is None:
+            raise ValueError("scales of rows depend on the logits")
+        xp, p = namespace_of(features), self.base.n_noise
+        freedom, peaks, constant, mean_log = columns_at_end(coefficients, 4)
+        below = coefficients[..., :1] + peaks + constant - logits
+        # ν + δ, from the log density, which is less than its peak by (ν + p)/2 log(1 + δ/ν)
+        spread = freedom * xp.exp(below * (2 / (freedom + p)))
+        scales = (freedom + p) / spread
+        scaled = (shares * scales) @ features[..., self.linear]
+        logs = mean_log - xp.log(spread / 2) - scales
+        sizes, last = (xp.sum(part, axis=-1)[..., None] for part in (shares, shares * logs))
+        return xp.concat([sizes, scaled, last], axis=-1)
+
+    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:
+        """Return those of the family."""
+        own = self.linear
+        found: Floats = self.base.split_scores(features[..., own], weights, coefficients[..., own])
+        return found
+
+    def points(self, features: Floats) -> Floats:
+        """Return those of the family."""
+        found: Floats = self.base.points(features[:, 1:-1])
+        return found
+
+    def n_parameters(self, k: int) -> int:
+        """Return those of the family, and one."""
+        return int(self.base.n_parameters(k)) + 1
+
+    def parameters(self, sums: Floats, rest: Floats) -> Any:
+        """Return those of the family, with weights of rows that are not scaled."""
+        found = self.base.parameters(sums[:, 1:-1], rest)
+        return found._replace(weights=sums[:, 0] / sums[:, 0].sum())
+
+    def freedom(self, sums: Floats) -> float:
+        """Return the degrees of freedom of a mixture (k, s)."""
+        return float(degrees_of_freedom(np.asarray(sums[:, -1].sum() / sums[:, 0].sum())))
+
+    def sums_of(self, parameters: Any, n: float) -> Floats:
+        """Return sums of n rows with these parameters and about ten degrees of freedom."""
+        inner = self.base.sums_of(parameters, n)
+        return np.hstack([inner[:, :1], inner, START * inner[:, :1]])
+
+
+def columns_at_end(array: Array, n: int) -> list[Array]:
+    """Return the last n columns of an array, each as a column."""
+    width = int(array.shape[-1])
+    return [array[..., i : i + 1] for i in range(width - n, width)]
+
+
+def degrees_of_freedom(mean: Floats) -> Floats:
+    """Solve log(ν/2) - ψ(ν/2) = -1 - mean for ν, by Newton's method in 1/ν (Minka 2002)."""
+    right = np.maximum(-1.0 - mean, 1e-6)
+    half = (3 - right + np.sqrt((right - 3) ** 2 + 24 * right)) / (12 * right)
+    for _ in range(4):
+        value = np.log(half) - digamma(half) - right
+        slope = 1 / half - polygamma(1, half)
+        half = 1 / (1 / half + value / (half**2 * slope))
+    return np.clip(2 * half, LEAST, MOST)
