@@ -12,7 +12,7 @@ SPHINX := OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q
 
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-slow test-lowest stress coverage dist-check lint types layers unit docs gallery \
+.PHONY: demo test test-slow test-lowest stress coverage dist-check lint types layers size unit docs gallery \
 	linkcheck paper format clean
 
 demo: $(VENV)/.cli
@@ -20,7 +20,7 @@ demo: $(VENV)/.cli
 
 # What needs one core runs two at a time; the tests have two workers of their own.
 test: $(VENV)/.dev
-	$(MAKE) --no-print-directory --jobs=2 lint types layers docs
+	$(MAKE) --no-print-directory --jobs=2 lint types layers size docs
 	$(MAKE) --no-print-directory unit
 
 test-slow: $(VENV)/.dev
@@ -53,6 +53,10 @@ types: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	$(BIN)/lint-imports
+
+# Code lines, files and constants of each folder of src; fails above the ceiling of a finished one.
+size: $(VENV)/.dev
+	$(BIN)/python tests/size.py
 
 unit: $(VENV)/.dev
 	$(PYTEST) -m "not slow"

@@ -34,7 +34,7 @@ from implicitmoments.clustering.pairwise_test import (
     random_differences,
 )
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import Rows
 from spherical_peers import Floats, Labels, Spherical, peers, versions
 

@@ -23,7 +23,7 @@ from scipy import stats
 from implicitmoments import AssumptionWarning, SphericalMixtureDensity
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.density.spherical_mixture_density import Truncation
-from implicitmoments.mixture import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import Rows
 from silence.rates import Run
 from spherical_peers import Floats, Spherical, peers, versions

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats
-from implicitmoments.description import Description, findings_of, fit_columns
-from implicitmoments.notes import Note, warn_of
+from implicitmoments.description import Description, column_names, findings_of, fit_columns
+from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import Progress, RandomState, Rows, as_seed
 from implicitmoments.rows.inputs import Checkpoint, open_rows
@@ -240,3 +240,11 @@ class FittedEstimator(Description):
         ]
         caption = f"Fitted {escape(type(self).__name__)}"
         return TABLE.format(caption=caption, rows="".join(rows))
+
+
+def constant_notes(model: Any, constants: Floats | None) -> Notes:
+    """Return a note on the constant columns that a fit left out, if there are any."""
+    if constants is None:
+        return Notes()
+    columns = [column_names(model)[j] for j in np.flatnonzero(~np.isnan(constants))]
+    return Notes([Note("columns_left_out", {"columns": columns})])

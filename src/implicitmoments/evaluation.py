@@ -11,14 +11,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, check_not_large, namespace_of, refuse_large
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    check_not_large,
+    index_like,
+    namespace_of,
+    refuse_large,
+)
 from implicitmoments.notes import Note, warn_of
 from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
+from implicitmoments.rows.constants import cells_off, precision_of
 from implicitmoments.rows.dask_columns import choose_columns, join_column, rows_of_frame
 from implicitmoments.rows.fold import take_rows
 from implicitmoments.rows.inputs import check_n_features, open_rows
 from implicitmoments.rows.row_selection import Rule
-from implicitmoments.search import bic
+
+
+def bic(log_likelihood: float, n_parameters: int, total: float) -> float:
+    """Return the Bayesian information criterion; lower is better.
+
+    Examples
+    --------
+    >>> round(bic(-100.0, 3, 50.0), 1)
+    211.7
+    """
+    return -2 * log_likelihood + n_parameters * math.log(total)
 
 
 class Part(NamedTuple):
@@ -146,6 +164,31 @@ class RowFunction:
 def _part(sums: Sums, which: str) -> Part:
     n, total, weight, zero = (float(sums.get(f"{which} {name}", 0.0)) for name in Part._fields)
     return Part(int(n), total, weight, int(zero))
+
+
+def evaluate_varying(
+    function: Callable[[Array], Array], constants: Floats, epsilon: float, density: bool, x: Array
+) -> Array:
+    """Evaluate a function of the columns that vary; a row off the constants has density 0.
+
+    Parameters
+    ----------
+    function : callable
+        Of the columns that vary, (n, p).
+    constants : array of shape (d,)
+        Values of the constant columns; NaN for those that vary.
+    epsilon : float
+        Machine epsilon of the rows that were fitted.
+    density : bool
+        Whether the function is a log density.
+    x : array of shape (n, d)
+    """
+    xp = namespace_of(x)
+    found = function(xp.take(x, index_like(np.flatnonzero(np.isnan(constants)), x), axis=1))
+    if not density:
+        return found
+    off = xp.any(cells_off(constants, max(epsilon, precision_of(x)), x), axis=1)
+    return xp.where(off, xp.full_like(found, -math.inf), found)
 
 
 class Predictions:

@@ -20,6 +20,9 @@ from implicitmoments.notes import CodedError
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 # standard errors within which a difference may be chance (Vuong 1989, a 95 % interval)
 CHANCE = 2.0
+DENSITY_AXIS = "log density under the model (nats)"
+# ends captions of rows by component, which are drawn along two directions
+OVERLAP = " Components that overlap here may be separated along other directions."
 
 
 class NoPictureError(CodedError, ValueError):

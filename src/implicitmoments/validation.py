@@ -10,6 +10,9 @@ import numpy as np
 
 from implicitmoments.notes import InputError, InputTypeError
 
+# Below this number of rows per component neither weights nor a variance are determined.
+ROWS_PER_COMPONENT = 5
+
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
     """Return an integer within bounds."""

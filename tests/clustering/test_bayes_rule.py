@@ -5,7 +5,7 @@ from scipy.stats import multivariate_normal
 
 from implicitmoments.clustering import BayesRule, measure_clusters, reassign_rows
 from implicitmoments.clustering.bayes_rule import refine, settle
-from implicitmoments.mixture import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import ArraySource, Rows
 
 

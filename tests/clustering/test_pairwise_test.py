@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from implicitmoments.clustering import pairwise_test
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.mixture import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import ArraySource, MemoryBudget, Rows

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from implicitmoments.density import ClippedDensity, choose_clip, probe_gaussian
-from implicitmoments.mixture import SphericalSpan
+from implicitmoments.moments.mean_span import SphericalSpan
 from implicitmoments.testing import refuses
 
 

@@ -14,7 +14,7 @@ from implicitmoments.density import (
     make_folds,
     mixture_tail,
 )
-from implicitmoments.mixture import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import Rows
 
 

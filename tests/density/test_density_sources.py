@@ -23,7 +23,7 @@ from implicitmoments.density import (
     expand,
     probe_gaussian,
 )
-from implicitmoments.mixture import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import ArraySource, CallableSource, MemoryBudget, Rows, Source
 from implicitmoments.testing import refuses
 

@@ -9,8 +9,8 @@ import pytest
 from implicitmoments import density
 from implicitmoments.datasets import Truth, make_spherical_mixture
 from implicitmoments.density import Constant, JointExpansion, expand, expand_dense
-from implicitmoments.mixture import find_span
 from implicitmoments.moments import BalancedMoments, Frame, SymmetricChain, split_order
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers

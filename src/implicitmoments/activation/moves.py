@@ -1,16 +1,16 @@
 """Moves between networks: add a component, drop or merge one, exchange one.
 
-They are steps of :func:`~implicitmoments.search.grow_and_prune`, which judges them. Moves and EM
-of ``search`` do not apply: a sum of activations has no responsibilities, and its components share
-every row.
+They are steps of :func:`grow_and_prune`, which judges them. Moves and EM of mixtures do not apply:
+a sum of activations has no responsibilities, and its components share every row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,8 @@ from implicitmoments.activation.least_squares import (
 from implicitmoments.activation.network import FittedNetwork, Network, unit_rows
 from implicitmoments.activation.standard_errors import StandardErrors
 from implicitmoments.arrays import Floats, as_double, namespace_of, to_numpy
+from implicitmoments.evaluation import bic
 from implicitmoments.rows import ArraySource, Block, Rows, Sums, weights_of
-from implicitmoments.search import bic
 
 # fewest rows of a trial fit; of one with a further component
 TRIAL_ROWS, GROWTH_ROWS = 5_000, 20_000
@@ -49,6 +49,37 @@ SAME = 1e-6
 # Components that may be zero or equal: standard errors, relative weight, and distance below which
 # they are tested. The criterion decides; a component beyond these would never be dropped.
 DOUBTFUL, LIGHT, NEAR = 3.5, 0.1, 0.2
+
+
+def grow_and_prune(
+    start: tuple[float, FittedNetwork],
+    judge: Callable[[Network], tuple[float, FittedNetwork]],
+    steps: Sequence[Callable[[FittedNetwork], Network | None]],
+) -> FittedNetwork:
+    """Repeat each kind of step while it lowers a criterion, until no kind does.
+
+    Parameters
+    ----------
+    start : (float, FittedNetwork)
+        The criterion of a fitted network, and the network.
+    judge : callable
+        Fits a candidate; returns its criterion, and the fitted network.
+    steps : sequence of callable
+        Each returns a larger or smaller candidate from a fitted network; None if there is none.
+    """
+    least, best = start
+    failed = 0  # kinds of steps, one after another, that did not lower the criterion
+    for step in cycle(steps):
+        improved = False
+        while (candidate := step(best)) is not None:
+            score, fitted = judge(candidate)
+            if not score < least:
+                break
+            least, best, improved = score, fitted, True
+        failed = 1 if improved else failed + 1
+        if failed >= len(steps):
+            break
+    return best
 
 
 def criterion(fitted: FittedNetwork, n: float) -> float:

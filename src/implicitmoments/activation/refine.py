@@ -1,6 +1,6 @@
 """Refinement: networks decoded from the moments, fitted by least squares.
 
-Components are added, exchanged and dropped by :func:`~implicitmoments.search.grow_and_prune`.
+Components are added, exchanged and dropped by ``moves.grow_and_prune``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from implicitmoments.activation.moves import (
     criterion,
     exchanged,
     fit_relaxed,
+    grow_and_prune,
     in_memory,
     larger,
     loss_of,
@@ -37,7 +38,6 @@ from implicitmoments.arrays import Floats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.problems import Activation, ActivationSumProblem
 from implicitmoments.rows import Rows
-from implicitmoments.search import grow_and_prune
 
 # fit_all(start) fits a network to all rows
 FitAll: TypeAlias = Callable[[Network], FittedNetwork]
@@ -126,7 +126,7 @@ def refine(  # noqa: PLR0913 (keyword-only, each documented)
         steps = (grown, pruned) if more else (pruned,)
         if not (more or best.network.simple):
             steps = (moved, pruned)
-        best = grow_and_prune((criterion(best, rows.total), best), judge, steps, patience=1)
+        best = grow_and_prune((criterion(best, rows.total), best), judge, steps)
     errors, notes = errors_of(best), Notes()
     if max_iter:
         whitened = problem.whitening is not None
@@ -190,7 +190,7 @@ def _best_start(
             ]
             chosen = [each.network for each in sorted(quick, key=loss_of)[:CONTINUED]]
         trials = [judge(start) for start in chosen]
-        trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,), 1)
+        trial = grow_and_prune(min(trials, key=itemgetter(0)), judge, (exchange,))
         network = trial.network
         fits.append(fit_all(network.through(basis)))
         if fits[-1].loss <= target:

@@ -21,14 +21,12 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 from sklearn.neural_network import MLPRegressor
 
-from implicitmoments import datasets
+from implicitmoments import RegressionMixture, SphericalMixture, datasets
 from implicitmoments.activation import ActivationSumRegressor
 from implicitmoments.arrays import Floats
 from implicitmoments.cli.console import bad_input, print_tables
 from implicitmoments.cli.description import print_document
 from implicitmoments.density import SphericalMixtureDensity
-from implicitmoments.mixture import SphericalMixture
-from implicitmoments.regression import RegressionMixture
 from implicitmoments.report import write_report
 from implicitmoments.saving import save
 from implicitmoments.saving.files import write_whole

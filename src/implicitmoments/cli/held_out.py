@@ -22,12 +22,12 @@ from implicitmoments.cli.description import print_document
 from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.cli.input_rows import ModelRows, load_model, open_for_model
 from implicitmoments.cli.row_answers import blocks_of
+from implicitmoments.evaluation import bic
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import CHANCE
 from implicitmoments.registry import ESTIMATORS
 from implicitmoments.rows import Block
 from implicitmoments.rows.outliers import few_enough
-from implicitmoments.search.em import bic
 
 DENSITY, SQUARED_ERROR = "mean_log_density", "mean_squared_error"
 # of what is printed; JSON has the keys

@@ -16,10 +16,10 @@ from rich.table import Table
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.cli.answers import plain_method
 from implicitmoments.cli.console import bad_input
+from implicitmoments.evaluation import bic
 from implicitmoments.notes import QUIET, Note
 from implicitmoments.picture_data import Choice, compare_numbers
 from implicitmoments.rows import Block, Rows, Source, leave_out_outliers
-from implicitmoments.search.em import bic
 
 RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 MOST_FITS = 100  # of one sweep: a range with a slip of the finger would never end

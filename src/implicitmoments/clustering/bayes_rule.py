@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.mixture.mean_span import SphericalSpan
+from implicitmoments.moments.mean_span import SphericalSpan
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 # Rows per coordinate from which the largest eigenvalue of a covariance is worth comparing.

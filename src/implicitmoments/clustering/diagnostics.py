@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.clustering.bayes_rule import SETTLED, BayesRule
-from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
-from implicitmoments.mixture.mean_span import SphericalSpan, smallest_variance
+from implicitmoments.moments.mean_span import SphericalSpan, smallest_variance
 from implicitmoments.notes import Note, Notes
+from implicitmoments.validation import ROWS_PER_COMPONENT
 
 # From these on there is a note, and below them evidence for the clusters.
 WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2

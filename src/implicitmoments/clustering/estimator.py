@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -29,20 +30,17 @@ from implicitmoments.clustering.diagnostics import (
 )
 from implicitmoments.clustering.pairwise_test import FEWEST, hold_coordinates
 from implicitmoments.clustering.recursion import PairTestOptions, find_means, largest_variance
-from implicitmoments.description import SphericalMixtureClustererDescription
-from implicitmoments.estimator import Fact
-from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.mean_span import find_span
-from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import OVERLAP, MeansSummary, constant_notes
+from implicitmoments.description import SphericalMixtureClustererDescription, as_floats
+from implicitmoments.estimator import Fact, FittedEstimator, constant_notes
+from implicitmoments.evaluation import Predictions, RowFunction
+from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.notes import InputError, InputTypeError
-from implicitmoments.picture_data import Distribution, FitView, RowSample
+from implicitmoments.picture_data import OVERLAP, Distribution, FitView, Means, RowSample
 from implicitmoments.rows import ArraySource, RandomState, Rows
 from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
-from implicitmoments.search import SEARCH
 from implicitmoments.validation import (
     check_enough_rows,
     check_even_order,
@@ -57,7 +55,8 @@ from implicitmoments.validation import (
 HIGHEST_ORDER = 20  # limit of `order`: 4.5 deviations to this power leave 3 of 16 digits
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
-N_MOVES = 20  # of the mixture that the variance is taken from: those of SphericalMixture
+# size of the subsample to which a mixture is fitted for its variance: in all and per component
+SAMPLE_ROWS, SAMPLE_ROWS_EACH = 20_000, 400
 ENOUGH = 0.99  # probability that a component of the smallest weight has enough landmarks
 NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of the test
 
@@ -65,7 +64,8 @@ NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of th
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureClusterer(
     SphericalMixtureClustererDescription,
-    MeansSummary,
+    Predictions,
+    FittedEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClusterMixin,
@@ -334,6 +334,10 @@ class SphericalMixtureClusterer(
         notes = () if self._k() == 1 else evidence_of(self.stats_)
         return [Fact(True, note) for note in notes]
 
+    def _component_view(self, rows: RowSample) -> Means:
+        labels = np.asarray(to_numpy(self.predict(rows.given)))
+        return Means(as_floats(self.weights_), as_floats(self.means_), self._variances(), labels)
+
     def _fit_view(self, rows: RowSample) -> FitView:
         view = self._component_view(rows)
         apart = np.linalg.norm(rows.x - view.means[view.labels], axis=1)
@@ -377,10 +381,12 @@ class SphericalMixtureClusterer(
         variance, k = check_variance(self.variance), self.n_components
         if variance is not None or k <= rows.n_features:
             return variance
-        options = Options(k, k, ("tied_spherical",), N_MOVES, SEARCH, starts="decoded")
-        sample = rows.sample(SEARCH.rows_for(k), seed)
-        found = fit_by_scale(sample, options, np.random.default_rng(seed))
-        return float(found.fitted.state.covariances[0, 0])
+        sample = rows.sample(max(SAMPLE_ROWS, SAMPLE_ROWS_EACH * k), seed)
+        mixture = SphericalMixture(k, drop_outliers=False, random_state=seed)
+        with warnings.catch_warnings():  # the notes of this estimator are on the clusters
+            warnings.simplefilter("ignore", UserWarning)
+            mixture.fit(sample.block["x"], sample_weight=sample.block.get("counts"))
+        return float(mixture.variance_)
 
     def _test_options(self, seed: int) -> PairTestOptions:
         k, w, n = self.n_components, self.smallest_weight, self.n_landmarks

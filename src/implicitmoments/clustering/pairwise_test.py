@@ -23,8 +23,8 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import ClosedFormMoments, PaperMoments, implicit_moments
+from implicitmoments.moments.mean_span import SphericalSpan
 from implicitmoments.notes import InputError
 from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.rows import Rows

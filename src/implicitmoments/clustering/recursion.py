@@ -36,7 +36,7 @@ from implicitmoments.clustering.pairwise_test import (
     random_differences,
     same_matrix,
 )
-from implicitmoments.mixture.mean_span import find_span
+from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import Rows, mean_and_covariance
 from implicitmoments.rows.draws import Integers
 

@@ -27,17 +27,22 @@ from implicitmoments.density.degree import (
 from implicitmoments.density.hermite_expansion import Expansion
 from implicitmoments.density.sampling_error import bound_sampling_error
 from implicitmoments.description import DensityDescription, as_floats
-from implicitmoments.estimator import Fact, FittedEstimator
+from implicitmoments.estimator import Fact, FittedEstimator, constant_notes
 from implicitmoments.evaluation import DensityScores
-from implicitmoments.mixture.diagnostics import ROWS_PER_COMPONENT
-from implicitmoments.mixture.summary import DENSITY_AXIS, constant_notes
 from implicitmoments.notes import Note, Notes
-from implicitmoments.picture_data import Distribution, FitView, NoPictureError, RowSample
+from implicitmoments.picture_data import (
+    DENSITY_AXIS,
+    Distribution,
+    FitView,
+    NoPictureError,
+    RowSample,
+)
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.validation import (
+    ROWS_PER_COMPONENT,
     check_enough_rows,
     check_method,
     check_number,

@@ -31,7 +31,6 @@ from implicitmoments.arrays import (
     outer_rows,
     to_numpy,
 )
-from implicitmoments.mixture.mean_span import SphericalSpan
 from implicitmoments.moments import HermiteProblem, PaperMoments, implicit_moments
 from implicitmoments.moments.chain import (
     Frame,
@@ -47,6 +46,7 @@ from implicitmoments.moments.closed_form import (
 )
 from implicitmoments.moments.form_means import even_mean, mean_moments
 from implicitmoments.moments.hermite_problem import all_rows
+from implicitmoments.moments.mean_span import SphericalSpan
 from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import Rows, blocks

@@ -30,15 +30,14 @@ from implicitmoments.density.minimum_distance import (
 )
 from implicitmoments.density.norm_band import NormBand
 from implicitmoments.description import SphericalMixtureDensityDescription, as_floats
-from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.mean_span import (
+from implicitmoments.evaluation import RowFunction, evaluate_varying
+from implicitmoments.moments.components import second_moment_floor, spectrum_stats
+from implicitmoments.moments.mean_span import (
     SphericalSpan,
     WhitenedSpan,
     find_span,
     smallest_variance,
 )
-from implicitmoments.mixture.summary import evaluate_varying
-from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import RandomState, Rows, factor_covariance, whitener_of

@@ -9,11 +9,11 @@ from implicitmoments.mixture.gaussian import GaussianMixture
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
 from implicitmoments.mixture.incremental import begin_stream, continue_stream
 from implicitmoments.mixture.initial_parameters import InitialParameters, start
-from implicitmoments.mixture.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.mixture.spherical import SphericalMixture
 from implicitmoments.mixture.standard_errors import ScoredGaussians, standard_errors
 from implicitmoments.mixture.starts import Options
 from implicitmoments.mixture.view import make_view
+from implicitmoments.moments.mean_span import SphericalSpan, find_span, smallest_variance
 
 __all__ = [
     "GaussianMixture",

@@ -16,6 +16,7 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Rows
 from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.search import SEARCH
+from implicitmoments.validation import ROWS_PER_COMPONENT
 
 MOST_PRODUCTS = 1e9  # multiplications for the covariances of all components: a tenth of a second
 # Rows from which misclassification rates are known to half a percent, of all and of a component
@@ -28,7 +29,6 @@ IN_DOUBT = 0.1  # expected misclassification rate from which components overlap
 # of one group with heavy tails or without a peak 0.4 and more.
 SHARED = 0.3
 FEW_ROWS = 20  # of a component: so few may be in the tail of another by chance
-ROWS_PER_COMPONENT = 5  # fewer determine neither weights nor the variance
 CORRELATED = 1 - 1e-9  # correlation from which two columns are one
 PROBED = 20_000  # rows in which columns are compared
 FEW_TO_COMPARE = 100  # before: two columns that are not one have no such correlation in as many

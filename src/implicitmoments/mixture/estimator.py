@@ -15,6 +15,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.description import column_names, fit_columns
+from implicitmoments.estimator import constant_notes
 from implicitmoments.mixture.alternatives import (
     bounded_note,
     find_better,
@@ -32,7 +33,7 @@ from implicitmoments.mixture.standard_errors import (
     standard_errors,
 )
 from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import MixtureSummary, constant_notes
+from implicitmoments.mixture.summary import MixtureSummary
 from implicitmoments.mixture.view import View
 from implicitmoments.notes import InputError, Note, warn_of
 from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of

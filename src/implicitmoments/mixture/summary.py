@@ -21,20 +21,29 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.description import (
     MeansDescription,
-    SphericalDescription,
     as_floats,
-    column_names,
 )
 from implicitmoments.estimator import Fact, FittedEstimator
-from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
+from implicitmoments.evaluation import (
+    DensityCriteria,
+    Predictions,
+    RowFunction,
+    evaluate_varying,
+)
 from implicitmoments.mixture.diagnostics import IN_DOUBT, WIDE
 from implicitmoments.mixture.expansion import likeliest, log_densities, responsibilities
 from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
-from implicitmoments.notes import Note, Notes
-from implicitmoments.picture_data import Distribution, FitView, Means, RowSample
+from implicitmoments.notes import Note
+from implicitmoments.picture_data import (
+    DENSITY_AXIS,
+    OVERLAP,
+    Distribution,
+    FitView,
+    Means,
+    RowSample,
+)
 from implicitmoments.rows import RandomState
 from implicitmoments.rows.constants import (
-    cells_off,
     precision_of,
     restore_columns,
     restore_matrices,
@@ -61,21 +70,9 @@ MORE_EIGENVALUES = {
     "component_missing",
 }
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
-DENSITY_AXIS = "log density under the model (nats)"
-OVERLAP = " Components that overlap here may be separated along other directions."
 
 # rows and a mixture -> one entry or one row per row
 Asked = Callable[[Array, Gaussians], Array]
-
-
-class MeansSummary(Predictions, SphericalDescription, FittedEstimator):
-    """A model with means, weights and variances."""
-
-    def _component_view(self, rows: RowSample) -> Means:
-        labels = to_numpy(self.predict(rows.given))
-        return Means(
-            as_floats(self.weights_), as_floats(self.means_), self._variances(), np.asarray(labels)
-        )
 
 
 class MixtureSummary(
@@ -263,21 +260,6 @@ def _log_largest_share(x: Array, mixture: Gaussians) -> Array:
     return xp.log(xp.max(responsibilities(x, mixture), axis=1))
 
 
-def evaluate_varying(
-    function: Callable[[Array], Array], constants: Floats, epsilon: float, density: bool, x: Array
-) -> Array:
-    """Evaluate a function of the columns that vary; a row off the constants has density 0.
-
-    ``epsilon`` is that of the precision of the rows that were fitted.
-    """
-    xp = namespace_of(x)
-    found = function(xp.take(x, index_like(np.flatnonzero(np.isnan(constants)), x), axis=1))
-    if not density:
-        return found
-    off = xp.any(cells_off(constants, max(epsilon, precision_of(x)), x), axis=1)
-    return xp.where(off, xp.full_like(found, -math.inf), found)
-
-
 def _evaluate(mixture: Gaussians, asked: Asked, x: Array) -> Array:
     """Evaluate a function of rows in double precision.
 
@@ -307,11 +289,3 @@ def _eigenvalue_facts(stats: dict[str, Any], k: int, codes: set[str]) -> list[Fa
         return []
     ratio = weakest / floor if floor > 0 else math.inf
     return [Fact(True, Note("moments_resolve", {"k": k, "ratio": ratio}))]
-
-
-def constant_notes(model: Any, constants: Floats | None) -> Notes:
-    """Return a note on columns of a model that its fit left out, if there are any."""
-    if constants is None:
-        return Notes()
-    columns = [column_names(model)[j] for j in np.flatnonzero(~np.isnan(constants))]
-    return Notes([Note("columns_left_out", {"columns": columns})])

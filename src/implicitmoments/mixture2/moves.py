@@ -24,6 +24,7 @@ TAIL = 0.12  # share of the rows beyond a cut in a tail
 NEAR = 8  # components around a split that take part in its trial
 ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
 HELD = 0.05  # responsibility from which a component holds a row
+TOGETHER = 3  # moves that are tried on all rows in one batch
 OPTIMISM = 4.0  # times the gain of a split above chance that a move may bring
 
 
@@ -245,8 +246,8 @@ class Trial(NamedTuple):
     """A move that was tried on the components around a split."""
 
     gain: float  # of the log-likelihood
-    sums: Floats  # (k, s) of the whole mixture after the move
-    touched: frozenset[int]  # components that it changes
+    removed: frozenset[int]  # components that the move replaces
+    added: Floats  # sums (c, s) of as many others
 
 
 def improve(
@@ -261,7 +262,7 @@ def improve(
         splits, merges = try_splits(sample, found.shares, rng), merge_losses(sample, found)
         better = None
         for trials in proposals(sample, found, splits, merges, rng):
-            ends = run_em(sample, trials, max_iter=24, above=level)
+            ends = run_em(sample, trials, max_iter=int(__import__('os').environ.get('MI','24')), above=level)
             if ends.levels.max() > level + least:
                 better = ends
                 break
@@ -282,18 +283,38 @@ def proposals(
     if not plan and merges.losses[0] < chance:
         plan = list(order[:NEAR])  # a component is superfluous: any place is worth a try
     many = plan[: k // 3]
-    if len(many) > 1:
+    if len(many) > 1 and not __import__('os').environ.get('NOMANY'):
         yield exchange_many(sample, found.sums, splits, many)[None]
     trials = [
         trial
         for some in batches(plan[: max(NEAR, k // 4)], sample)
         for trial in try_moves(sample, found, splits, merges, some, rng)
     ]
-    trials = sorted((trial for trial in trials if trial.gain > -chance), key=lambda t: -t.gain)
-    if trials:
-        yield np.stack([trial.sums for trial in trials[:NEAR]])
+    trials = sorted((trial for trial in trials if trial.gain > (-chance if not __import__('os').environ.get('POS') else 0.0)), key=lambda t: -t.gain)
+    single = [apply_moves(found.sums, [trial]) for trial in trials[:NEAR]]
+    together = compatible(trials)
+    if len(together) > 1:
+        single.insert(0, apply_moves(found.sums, together))
+    for start in range(0, len(single), TOGETHER):
+        yield np.stack(single[start : start + TOGETHER])
     if not sample.family.similar_if_near:
         yield from divide_anew(sample, found, merges, rng)
+
+
+def compatible(trials: list[Trial]) -> list[Trial]:
+    """Return moves that gain and replace different components, the best first."""
+    chosen, used = list[Trial](), set[int]()
+    for trial in trials:
+        if trial.gain > 0 and not trial.removed & used:
+            chosen.append(trial)
+            used |= trial.removed
+    return chosen
+
+
+def apply_moves(sums: Floats, moves: list[Trial]) -> Floats:
+    """Return the sums (k, s) of a mixture after moves that replace different components."""
+    removed = sorted(frozenset().union(*(move.removed for move in moves)))
+    return np.concatenate([np.delete(sums, removed, axis=0), *(move.added for move in moves)])
 
 
 def exchange_many(sample: Sample, sums: Floats, splits: Splits, which: list[int]) -> Floats:
@@ -322,7 +343,7 @@ def try_moves(
     The other components stay as they are, so the gain is a lower bound. The merge that follows is
     the cheapest one of the components around, or elsewhere.
     """
-    sums, k = found.sums, len(found.sums)
+    sums = found.sums
     around = components_around(sample, sums, which)  # (t, a), the split one first
     joint = np.minimum(found.shares[around].sum(1), 1.0)
     places, weights = held_rows(joint, sample.weights, ROWS_PER_TRIAL, rng)
@@ -333,17 +354,14 @@ def try_moves(
     wider, split = take_steps(local, np.concatenate([before[:, :, 1:], parts], axis=2), 10)[:2]
     inner, merged = take_steps(local, merge_locally(local, split), 10)[:2]
     for t, near in enumerate(around):
-        others = np.delete(sums, near, axis=0)
-        touched = frozenset(near.tolist())
-        yield Trial(inner[t, 0] - level[t], np.concatenate([others, merged[t, 0]]), touched)
+        replaced = frozenset(near.tolist())
+        yield Trial(inner[t, 0] - level[t], replaced, merged[t, 0])
         outside = ~np.isin(merges.first, near) & ~np.isin(merges.second, near)
         if outside.any():
             i, j = merges.first[outside][0], merges.second[outside][0]
             gain = wider[t, 0] - level[t] - merges.losses[outside][0]
-            kept = np.setdiff1d(np.arange(k), [*near, i, j])
-            joined = (sums[i] + sums[j])[None]
-            new = np.concatenate([sums[kept], joined, split[t, 0]])
-            yield Trial(gain, new, touched | {int(i), int(j)})
+            added = np.concatenate([split[t, 0], (sums[i] + sums[j])[None]])
+            yield Trial(gain, replaced | {int(i), int(j)}, added)
 
 
 def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:

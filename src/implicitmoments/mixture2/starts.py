@@ -127,6 +127,7 @@ def run_chain(
     """Return the best of n starts after moves and crossings, and whether that leaves no doubt."""
     near = sample.family.similar_if_near
     starts = make_starts(sample, k, n, rng, first=first)
+    sample = sample.in_single(starts[0])
     tol, steps = (1e-4, 12) if near else (1e-5, 30)
     levels, ends = run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
     agree = int((levels > levels.max() - AGREE).sum()) > 2
@@ -158,7 +159,8 @@ def find_optimum(
     if start is None:
         level, sums, sure = run_chain(sample, k, 1 if near else max(3, many), rng, first=True)
     else:
-        level, sums, sure = improve(sample, start * (sample.n / start[:, 0].sum()), rng)
+        start = start * (sample.n / start[:, 0].sum())
+        level, sums, sure = improve(sample.in_single(start), start, rng)
     while not sure and many > 1 and n_chains > 1:
         n_chains -= 1
         other, other_sums, _ = run_chain(sample, k, many, rng, first=False)
