@@ -14,7 +14,11 @@ from implicitmoments.mixture2.family import TINY, Family, coefficients_of
 from implicitmoments.rows import Block, Rows, weights_of
 
 BLOCK_NUMBERS = 2**18  # logits of a block of rows: they stay in the cache
-SINGLE_ERROR = 1e-6  # nats per row by which single precision may change a log-likelihood
+# nats per row, and in all, by which single precision may change a log-likelihood
+SINGLE_ERROR = 1e-6, 0.02
+# NumPy takes ten times as long for exponentials below the range of double precision; some of the
+# first rows tell whether there are any
+LOWEST = -700.0
 LONGEST_STEP = 64.0  # of an extrapolation, in steps of EM
 
 
@@ -132,7 +136,8 @@ class Sample:
         """Return the sample in single precision, if that makes no difference at a mixture."""
         single = replace(self, features=self.features.astype(np.float32))
         change = single.e_step(sums[None]).levels - self.e_step(sums[None]).levels
-        return single if abs(change[0]) < SINGLE_ERROR * self.n else self
+        per_row, least = SINGLE_ERROR
+        return single if abs(change[0]) < max(per_row * self.n, least) else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +230,8 @@ def normalise(logits: Array) -> tuple[Array, Array]:
     if isinstance(logits, np.ndarray):
         top = logits.max(-2, keepdims=True)
         np.subtract(logits, top, out=logits)
+        if logits.dtype == np.float64 and logits[..., :32].min(initial=0.0) < LOWEST:
+            np.maximum(logits, LOWEST, out=logits)
         np.exp(logits, out=logits)
         total = logits.sum(-2, keepdims=True)
         np.divide(logits, total, out=logits)

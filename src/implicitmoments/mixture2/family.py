@@ -120,7 +120,26 @@ class Family(ABC):
 
     @abstractmethod
     def parameters(self, sums: Floats, rest: Floats) -> Any:
-        """Return the parameters of a mixture (k, s) in the user's units."""
+        """Return the parameters of a mixture (k, s) in the user's units, as a named tuple."""
+
+    @abstractmethod
+    def vectors(self, parameters: Any) -> tuple[Floats, Floats]:
+        """Return parameters as vectors in the family's units: (k, q) and, if shared, (r,)."""
+
+    @abstractmethod
+    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
+        """Return the coefficients (..., k, n_features) of vectors (..., k, q) and (..., r).
+
+        Law: at the vectors of ``parameters(sums)`` they are those of ``natural(sums)``.
+        """
+
+    @abstractmethod
+    def errors(self, covariance: Floats, k: int) -> Any:
+        """Return standard errors in the form of the parameters.
+
+        From the covariance of the vectors of all k components, one after the other, and the
+        shared one.
+        """
 
     @abstractmethod
     def sums_of(self, parameters: Any, n: float) -> Floats:
@@ -128,6 +147,10 @@ class Family(ABC):
 
         Law: ``parameters(sums_of(p, n), rest)`` is p, where nothing is shared.
         """
+
+    def complete_level(self, sums: Floats, coefficients: Floats) -> Floats:
+        """Return the expected complete log-likelihood (..., k) of sums over all features."""
+        return np.asarray((sums * coefficients).sum(-1))
 
     @property
     def linear(self) -> slice:

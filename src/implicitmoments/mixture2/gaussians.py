@@ -216,17 +216,23 @@ class Gaussians(Family):
         sizes = np.maximum(sums[..., :1], TINY)
         means = sums[..., 1 : 1 + self.d] / sizes
         precisions, log_determinants = self._precisions(self.covariances(sums, shared), shared)
+        found = self._coefficients(means, precisions, log_determinants)
+        return found[..., : self.n_own]
+
+    def _coefficients(
+        self, means: Floats, precisions: Floats, log_determinants: Floats
+    ) -> Floats:
+        """Return coefficients (..., k, n_features) of Gaussians with some precisions."""
         if self.shape == "full":
             linear = (symmetric(precisions, self.d) @ means[..., None])[..., 0]
         else:
             linear = precisions * means
         squares = (means * linear).sum(-1, keepdims=True)
         constant = -0.5 * (squares + log_determinants + self.d * LOG_2PI)
-        parts = [constant, linear]
-        if self.n_own > 1 + self.d:
-            second = self._halved(precisions)
-            parts.append(np.broadcast_to(second, (*sums.shape[:-1], self.n_second)))
-        return np.concatenate(parts, axis=-1)
+        second = np.broadcast_to(
+            self._halved(precisions), (*means.shape[:-1], self.n_second)
+        )
+        return np.concatenate([constant, linear, second], axis=-1)
 
     def _halved(self, precisions: Floats) -> Floats:
         """Return -P/2 as coefficients; products of two different columns occur once."""
@@ -283,17 +289,64 @@ class Gaussians(Family):
         weights = sums[:, 0] / sums[:, 0].sum()
         return Gaussian(weights, means * self.unit + self.centre, covariances.copy())
 
-    def sums_of(self, parameters: Gaussian, n: float) -> Floats:
-        """Return the sums (k, s) of n rows with these parameters."""
-        weights, means, covariances = parameters
-        z, sizes = (means - self.centre) / self.unit, n * weights[:, None]
+    def _scaled(self, parameters: Gaussian) -> tuple[Floats, Floats]:
+        """Return means (k, d) and covariances (k, n_second) of z."""
+        covariances = np.asarray(parameters.covariances)
         if self.shape == "full":
             first, second = np.triu_indices(self.d)
             within = (covariances / np.outer(self.unit, self.unit))[:, first, second]
         else:
             within = covariances / self.unit**2
-            within = within.sum(1, keepdims=True) if self.shape == "spherical" else within
-        second = sizes * (within + self._second(z))
+            within = within.mean(1, keepdims=True) if self.shape == "spherical" else within
+        return (parameters.means - self.centre) / self.unit, within
+
+    def vectors(self, parameters: Gaussian) -> tuple[Floats, Floats]:
+        """Return means and covariances of z; a tied covariance is shared, a known one fixed."""
+        means, within = self._scaled(parameters)
+        if self.variance is not None:
+            return means, np.zeros(0)
+        return (means, within[0]) if self.tied else (np.hstack([means, within]), np.zeros(0))
+
+    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
+        """Return the coefficients (..., k, n_features) of means and covariances."""
+        means = own[..., : self.d]
+        if self.variance is not None:
+            within = np.full((*own.shape[:-2], 1, 1), self.variance / self.unit[0] ** 2)
+        else:
+            within = shared[..., None, :] if self.tied else own[..., self.d :]
+        if self.shape != "full":
+            logs = np.log(within).sum(-1, keepdims=True) * self._per_variance
+            return self._coefficients(means, 1 / within, logs)
+        whole = symmetric(within, self.d)
+        first, second = np.triu_indices(self.d)
+        logs = 2 * np.log(np.diagonal(np.linalg.cholesky(whole), 0, -2, -1)).sum(-1)
+        return self._coefficients(
+            means, np.linalg.inv(whole)[..., first, second], logs[..., None]
+        )
+
+    def errors(self, covariance: Floats, k: int) -> Gaussian:
+        """Return standard errors of means and covariances in the user's units."""
+        deviations = np.sqrt(np.diag(covariance))
+        n_shared = self.n_second if self.tied and self.variance is None else 0
+        split = len(deviations) - n_shared
+        own = deviations[:split].reshape(k, -1)
+        within = own[:, self.d :]
+        if self.tied:
+            within = np.broadcast_to(deviations[split:], (k, n_shared))
+        if self.variance is not None:
+            within = np.zeros((k, 1))
+        if self.shape == "full":
+            found = symmetric(within, self.d) * np.outer(self.unit, self.unit)
+        else:
+            found = np.broadcast_to(within, (k, self.d if self.shape == "diag" else 1))
+            found = found * self.unit**2
+        return Gaussian(np.zeros(k), own[:, : self.d] * self.unit, found)
+
+    def sums_of(self, parameters: Gaussian, n: float) -> Floats:
+        """Return the sums (k, s) of n rows with these parameters."""
+        z, within = self._scaled(parameters)
+        sizes = n * np.asarray(parameters.weights)[:, None]
+        second = sizes * (within * self._per_variance + self._second(z))
         return np.hstack([sizes, sizes * z, second])[:, : self.n_own]
 
 

@@ -178,7 +178,10 @@ class Lines(Family):
         if shared is None:
             raise ValueError("lines share a variance")
         lines, squares = self.solve(sums)
-        variances = self.variances(sums, squares, shared)
+        return self._coefficients(lines, self.variances(sums, squares, shared))
+
+    def _coefficients(self, lines: Floats, variances: Floats) -> Floats:
+        """Return the coefficients (..., k, s) of lines (..., k, q) with some noise."""
         ends = np.full((*lines.shape[:-1], 1), -1.0)
         b = np.concatenate([lines, ends], axis=-1) / np.sqrt(variances)[..., None]
         first, second = np.triu_indices(self.q + 1)
@@ -216,15 +219,55 @@ class Lines(Family):
         variances = np.broadcast_to(self.y_unit**2 * variances, len(sums)).copy()
         return Line(sums[:, 0] / sums[:, 0].sum(), coef, intercept, variances)
 
-    def sums_of(self, parameters: Line, n: float) -> Floats:
-        """Return the sums (k, s) of n rows with these parameters and the inputs' moments."""
-        weights, coef, intercept, variances = parameters
+    def _scaled(self, parameters: Line) -> tuple[Floats, Floats]:
+        """Return lines (k, q) and variances (k,) of scaled y on whitened x."""
+        _, coef, intercept, variances = parameters
         slopes = coef @ np.linalg.pinv(self.whitener.T) / self.y_unit
         level = (intercept + coef @ self.centre - self.y_centre) / self.y_unit
-        lines = np.column_stack([level, slopes])
-        products = np.zeros((len(weights), self.q + 1, self.q + 1))
+        return np.column_stack([level, slopes]), variances / self.y_unit**2
+
+    def vectors(self, parameters: Line) -> tuple[Floats, Floats]:
+        """Return lines, without the constant if there is none, and variances of the noise."""
+        lines, variances = self._scaled(parameters)
+        lines = lines[:, 0 if self.fit_intercept else 1 :]
+        if self.separate_noise:
+            return np.column_stack([lines, variances]), np.zeros(0)
+        return lines, variances[:1]
+
+    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
+        """Return the coefficients (..., k, s) of lines and variances."""
+        lines = own[..., :-1] if self.separate_noise else own
+        variances = own[..., -1] if self.separate_noise else shared
+        if not self.fit_intercept:
+            lines = np.concatenate([np.zeros_like(lines[..., :1]), lines], axis=-1)
+        return self._coefficients(lines, variances)
+
+    def errors(self, covariance: Floats, k: int) -> Line:
+        """Return standard errors of slopes, intercepts and variances in the user's units."""
+        n_shared = 0 if self.separate_noise else 1
+        width = (len(covariance) - n_shared) // k
+        skip = 0 if self.fit_intercept else 1
+        # slopes and intercept are linear in a line of z
+        to_coef = self.y_unit * self.whitener
+        to_all = np.zeros((1 + len(self.centre), self.q))
+        to_all[1:, 1:] = to_coef
+        to_all[0] = np.append(self.y_unit, -self.centre @ to_coef)
+        to_all = to_all[:, skip:]
+        found = np.empty((k, len(to_all)))
+        for i in range(k):
+            own = slice(i * width, i * width + to_all.shape[1])
+            found[i] = np.sqrt(np.einsum("ab,bc,ac->a", to_all, covariance[own, own], to_all))
+        deviations = np.sqrt(np.diag(covariance))
+        noise = np.full(k, deviations[-1]) if n_shared else deviations.reshape(k, -1)[:, -1]
+        intercept = found[:, 0] if self.fit_intercept else np.zeros(k)
+        return Line(np.zeros(k), found[:, 1:], intercept, self.y_unit**2 * noise)
+
+    def sums_of(self, parameters: Line, n: float) -> Floats:
+        """Return the sums (k, s) of n rows with these parameters and the inputs' moments."""
+        lines, variances = self._scaled(parameters)
+        products = np.zeros((len(lines), self.q + 1, self.q + 1))
         products[:, : self.q, : self.q] = np.eye(self.q)
         products[:, self.q, : self.q] = products[:, : self.q, self.q] = lines
-        products[:, self.q, self.q] = (lines**2).sum(1) + variances / self.y_unit**2
+        products[:, self.q, self.q] = (lines**2).sum(1) + variances
         first, second = np.triu_indices(self.q + 1)
-        return n * weights[:, None] * products[:, first, second]
+        return n * np.asarray(parameters.weights)[:, None] * products[:, first, second]

@@ -25,7 +25,8 @@ NEAR = 8  # components around a split that take part in its trial
 ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
 HELD = 0.05  # responsibility from which a component holds a row
 TOGETHER = 3  # moves that are tried on all rows in one batch
-OPTIMISM = 4.0  # times the gain of a split above chance that a move may bring
+SETTLED = 1.5  # loss of the cheapest merge over the best gain of a split that leaves no doubt
+OPTIMISM = 3.0  # times the gain of a split above chance that a move may bring
 
 
 class Splits(NamedTuple):
@@ -254,22 +255,23 @@ def improve(
     sample: Sample, sums: Floats, rng: np.random.Generator, max_moves: int = 40
 ) -> Improved:
     """Exchange components as long as the likelihood rises."""
-    (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     k, chance = len(sums), chance_gain(sample)
-    least = max(0.1, 1e-6 * sample.n)
+    (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     for _ in range(max_moves if k > 1 else 0):
         found = sample.shares(sums)
         splits, merges = try_splits(sample, found.shares, rng), merge_losses(sample, found)
-        better = None
         for trials in proposals(sample, found, splits, merges, rng):
-            ends = run_em(sample, trials, max_iter=int(__import__('os').environ.get('MI','24')), above=level)
-            if ends.levels.max() > level + least:
-                better = ends
+            # the present mixture takes part: EM that is not at its end yet is no gain of a move
+            batch = np.concatenate([sums[None], trials])
+            levels, ends = run_em(sample, batch, max_iter=24, above=level)[:2]
+            best = int(levels.argmax())
+            moved = levels[best] > levels[0] + max(0.1, 1e-6 * sample.n)
+            level, sums = (levels[best], ends[best]) if moved else (levels[0], ends[0])
+            if moved:
                 break
-        if better is None:
-            settled = bool(merges.losses[0] > OPTIMISM * max(splits.gains.max(), chance))
-            return Improved(float(level), found.sums, settled)
-        level, sums = better.levels.max(), better.sums[better.levels.argmax()]
+        else:
+            settled = bool(merges.losses[0] > SETTLED * max(splits.gains.max(), chance))
+            return Improved(float(level), sums, settled)
     return Improved(float(level), sums, k == 1)
 
 
@@ -283,14 +285,14 @@ def proposals(
     if not plan and merges.losses[0] < chance:
         plan = list(order[:NEAR])  # a component is superfluous: any place is worth a try
     many = plan[: k // 3]
-    if len(many) > 1 and not __import__('os').environ.get('NOMANY'):
+    if len(many) > 1:
         yield exchange_many(sample, found.sums, splits, many)[None]
     trials = [
         trial
         for some in batches(plan[: max(NEAR, k // 4)], sample)
         for trial in try_moves(sample, found, splits, merges, some, rng)
     ]
-    trials = sorted((trial for trial in trials if trial.gain > (-chance if not __import__('os').environ.get('POS') else 0.0)), key=lambda t: -t.gain)
+    trials = sorted((trial for trial in trials if trial.gain > -chance), key=lambda t: -t.gain)
     single = [apply_moves(found.sums, [trial]) for trial in trials[:NEAR]]
     together = compatible(trials)
     if len(together) > 1:

@@ -146,7 +146,7 @@ def find_optimum(
     sample: Sample,
     k: int,
     rng: np.random.Generator,
-    n_chains: int = 3,
+    n_chains: int = int(__import__("os").environ.get("NC","3")),
     start: Floats | None = None,
 ) -> Floats:
     """Return the sums (k, s) of the best mixture found.

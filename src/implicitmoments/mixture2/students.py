@@ -10,7 +10,7 @@ that of the Gaussian family (PX-EM; Liu, Rubin and Wu 1998).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
@@ -23,6 +23,14 @@ from implicitmoments.rows import Block, Rows
 
 LEAST, MOST = 1.0, 1_000.0  # degrees of freedom
 START = -1.1  # mean of log u - u that stands for about ten degrees of freedom
+
+
+class Student(NamedTuple):
+    """Parameters of a mixture with Student's t."""
+
+    weights: Floats
+    base: Any  # those of the family
+    freedom: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +99,10 @@ class Students(Family):
         if shared is None:
             raise ValueError("components share degrees of freedom")
         found = self.base.natural(sums[..., 1:-1], shared[..., :-1])
-        freedom = shared[..., -1:].reshape((*sums.shape[:-2], 1, 1))
+        return self._coefficients(found, shared[..., -1:].reshape((*sums.shape[:-2], 1, 1)))
+
+    def _coefficients(self, found: Floats, freedom: Floats) -> Floats:
+        """Return the coefficients of Student's t from those of the family."""
         freedom = np.broadcast_to(freedom, (*found.shape[:-1], 1))
         half, p = freedom / 2, self.base.n_noise
         constant = gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
@@ -140,19 +151,45 @@ class Students(Family):
         """Return those of the family, and one."""
         return int(self.base.n_parameters(k)) + 1
 
-    def parameters(self, sums: Floats, rest: Floats) -> Any:
-        """Return those of the family, with weights of rows that are not scaled."""
+    def parameters(self, sums: Floats, rest: Floats) -> Student:
+        """Return those of the family, with weights of rows that are not scaled, and ν."""
         found = self.base.parameters(sums[:, 1:-1], rest)
-        return found._replace(weights=sums[:, 0] / sums[:, 0].sum())
+        found = found._replace(weights=sums[:, 0] / sums[:, 0].sum())
+        freedom = degrees_of_freedom(np.asarray(sums[:, -1].sum() / sums[:, 0].sum()))
+        return Student(found.weights, found, float(freedom))
 
-    def freedom(self, sums: Floats) -> float:
-        """Return the degrees of freedom of a mixture (k, s)."""
-        return float(degrees_of_freedom(np.asarray(sums[:, -1].sum() / sums[:, 0].sum())))
+    def vectors(self, parameters: Student) -> tuple[Floats, Floats]:
+        """Return those of the family; ν is shared."""
+        own, shared = self.base.vectors(parameters.base)
+        return own, np.append(shared, parameters.freedom)
+
+    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
+        """Return the coefficients of vectors."""
+        found = self.base.coefficients_at(own, shared[..., :-1])
+        return self._coefficients(found, shared[..., None, -1:])
+
+    def errors(self, covariance: Floats, k: int) -> Student:
+        """Return standard errors of the family's parameters and of ν."""
+        found = self.base.errors(covariance[:-1, :-1], k)
+        return Student(found.weights, found, float(np.sqrt(covariance[-1, -1])))
+
+    def complete_level(self, sums: Floats, coefficients: Floats) -> Floats:
+        """Return the expected complete log-likelihood, of rows and their hidden scales."""
+        own = self.linear
+        level = (sums[..., own] * coefficients[..., own]).sum(-1)
+        freedom, peaks, _, _ = (column[..., 0] for column in columns_at_end(coefficients, 4))
+        # log-determinants count rows, not scaled rows
+        level = level + (sums[..., 0] - sums[..., own.start]) * peaks
+        half = freedom / 2
+        level += sums[..., 0] * (half * np.log(half) - gammaln(half)) + half * sums[..., -1]
+        return np.asarray(level + sums[..., 0] * coefficients[..., 0])
 
     def sums_of(self, parameters: Any, n: float) -> Floats:
-        """Return sums of n rows with these parameters and about ten degrees of freedom."""
-        inner = self.base.sums_of(parameters, n)
-        return np.hstack([inner[:, :1], inner, START * inner[:, :1]])
+        """Return sums of n rows with these parameters."""
+        inner = self.base.sums_of(parameters.base, n)
+        half = parameters.freedom / 2
+        mean = float(digamma(half) - np.log(half)) - 1
+        return np.hstack([inner[:, :1], inner, mean * inner[:, :1]])
 
 
 def columns_at_end(array: Array, n: int) -> list[Array]:

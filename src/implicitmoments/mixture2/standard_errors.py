@@ -1,0 +1,134 @@
+r"""Standard errors of a mixture of any family, from differences of scores.
+
+The score of the log-likelihood in any parameter is the derivative of the expected complete
+log-likelihood, with responsibilities held fixed (Fisher's identity). EM steps at parameters that
+are moved a little to either side therefore give the observed information, and the log densities
+of the rows there give the scores of single rows, for the sandwich.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture2.em import Sample, normalise
+from implicitmoments.mixture2.family import Family
+
+STEP = 1e-4  # of parameters in the family's units
+MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
+ROWS_PER_PARAMETER = 20  # least rows of a sample that determines the information
+MOST_NUMBERS = 2**34  # products that a computation may take: fewer rows are used beyond
+
+
+class Errors(NamedTuple):
+    """Standard errors of weights, and those of the family in the form of its parameters."""
+
+    weights: Floats  # (k,)
+    family: Any  # None if the information is not positive definite
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Parameters in one vector: log weights of all components but the last, own, shared."""
+
+    family: Family
+    k: int
+    width: int  # own parameters of a component
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return coefficients (..., k, s) with log weights, of vectors (..., m)."""
+        lead, free, own_end = theta.shape[:-1], self.k - 1, self.k - 1 + self.k * self.width
+        logs = np.concatenate([theta[..., :free], np.zeros((*lead, 1))], axis=-1)
+        logs = logs - np.log(np.exp(logs).sum(-1, keepdims=True))
+        own = theta[..., free:own_end].reshape(*lead, self.k, self.width)
+        found = self.family.coefficients_at(own, theta[..., own_end:])
+        found[..., 0] += logs
+        return found
+
+
+def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) -> Errors:
+    """Return standard errors of a mixture that was fitted to n rows, from a sample of them."""
+    family, weights = sample.family, np.asarray(parameters.weights, dtype=np.float64)
+    own, shared = family.vectors(parameters)
+    places = _Places(family, len(weights), own.shape[1])
+    logs = np.log(np.maximum(weights, 1e-300))
+    theta = np.concatenate([logs[:-1] - logs[-1], own.ravel(), shared])
+    unknown = Errors(np.full(len(weights), np.nan), None)
+    if len(theta) > MOST_PARAMETERS or sample.n < ROWS_PER_PARAMETER * len(theta) / 10:
+        return unknown
+    try:
+        information, outer = _information(sample, places, theta)
+        covariance = np.linalg.inv(information) * (sample.n / n)
+        np.linalg.cholesky(information)
+    except np.linalg.LinAlgError:
+        return unknown
+    if robust:
+        covariance = covariance @ outer @ covariance * (n / sample.n)
+    if not np.all(np.diag(covariance) > 0):
+        return unknown
+    free = len(weights) - 1
+    turn = (np.diag(weights) - np.outer(weights, weights))[:, :free]
+    inside = np.einsum("ia,ab,ib->i", turn, covariance[:free, :free], turn)
+    return Errors(np.sqrt(inside), family.errors(covariance[free:, free:], len(weights)))
+
+
+def _information(sample: Sample, places: _Places, theta: Floats) -> tuple[Floats, Floats]:
+    """Return the observed information (m, m) and the sum of products of scores of rows."""
+    m = len(theta)
+    ahead, behind = theta + STEP * np.eye(m), theta - STEP * np.eye(m)
+    rows = _affordable_rows(sample, m * places.k)
+    factor = sample.n / float(sample.weights[rows].sum())
+    gradients, outer = np.zeros((2, m, m)), np.zeros((m, m))
+    moved = [places.coefficients(ahead), places.coefficients(behind)]
+    sums = [np.zeros((m, places.k, sample.features.shape[1])) for _ in moved]
+    size = max(64, 2**21 // (m * places.k))
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
+        features, weights = sample.features[some], sample.weights[some]
+        logs = []
+        for side, coefficients in enumerate(moved):
+            log_density, part = _measure(sample.family, coefficients, features, weights)
+            sums[side] += part
+            logs.append(log_density)
+        scores = (logs[0] - logs[1]) / (2 * STEP)
+        outer += (scores * weights) @ scores.T
+    for side, at in enumerate((ahead, behind)):
+        gradients[side] = _gradients(places, at, sums[side])
+    information = -(gradients[0] - gradients[1]) / (2 * STEP)
+    return factor * (information + information.T) / 2, factor * outer
+
+
+def _measure(
+    family: Family, coefficients: Floats, features: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return log densities (m, n) of mixtures (m, k, s) and their sums (m, k, s)."""
+    m, k, s = coefficients.shape
+    flat = coefficients.reshape(m * k, s)
+    logits = family.logits(flat, features)
+    kept = logits.copy() if family.needs_logits else None
+    log_density, shares = normalise(logits.reshape(m, k, -1))
+    shares *= weights
+    sums = family.sum_features(shares.reshape(m * k, -1), features, flat, kept)
+    return log_density, np.asarray(sums).reshape(m, k, -1)
+
+
+def _gradients(places: _Places, theta: Floats, sums: Floats) -> Floats:
+    """Return the gradients (m, m) of the complete log-likelihoods of sums at vectors (m, m)."""
+    m = theta.shape[1]
+    found = np.empty((len(theta), m))
+    level = places.family.complete_level
+    for j in range(m):
+        step = STEP * np.eye(m)[j]
+        ahead, behind = (places.coefficients(theta + sign * step) for sign in (1, -1))
+        found[:, j] = (level(sums, ahead) - level(sums, behind)).sum(-1) / (2 * STEP)
+    return found
+
+
+def _affordable_rows(sample: Sample, n_components: int) -> np.ndarray:
+    """Return evenly spaced rows of a sample, as many as the computation may take."""
+    n, s = sample.features.shape
+    most = max(MOST_NUMBERS // (4 * n_components * s), 1_000)
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
