@@ -47,6 +47,7 @@ class Family(ABC):
         Log density in the user's units less that of the features, per row.
     """
 
+    name: str = ""  # of the type, where several compete
     n_own: int
     n_features: int
     similar_if_near: bool = True

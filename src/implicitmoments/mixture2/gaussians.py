@@ -71,6 +71,11 @@ class Gaussians(Family):
         return "full" if self.covariance_type == "tied" else self.covariance_type.split("_")[-1]
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """The covariance type."""
+        return self.covariance_type
+
+    @property
     def d(self) -> int:
         """Number of columns."""
         return len(self.centre)

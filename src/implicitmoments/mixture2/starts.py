@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from implicitmoments.mixture2.moves import (
     split_components,
     try_splits,
 )
+from implicitmoments.moments.components import Components, find_components
+from implicitmoments.moments.hermite_problem import all_rows
+from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.rows import Rows
 
 GROUPS = 6  # micro-components per component
 LLOYD_STEPS = 3
@@ -122,7 +127,7 @@ def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]
 
 
 def run_chain(
-    sample: Sample, k: int, n: int, rng: np.random.Generator, *, first: bool
+    sample: Sample, k: int, n: int, rng: np.random.Generator, max_moves: int, *, first: bool
 ) -> tuple[float, Floats, bool]:
     """Return the best of n starts after moves and crossings, and whether that leaves no doubt."""
     near = sample.family.similar_if_near
@@ -132,24 +137,32 @@ def run_chain(
     levels, ends = run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
     agree = int((levels > levels.max() - AGREE).sum()) > 2
     others = ends[np.argsort(-levels)[1:]]
-    best = improve(sample, ends[levels.argmax()], rng)
+    best = improve(sample, ends[levels.argmax()], rng, max_moves)
     while not agree and not (near and best.settled) and len(others):
         levels, crossed = cross(sample, best.sums, others)
         if levels.max() < best.level + AGREE:
             break
         others = crossed[levels < levels.max() - AGREE]
-        best = improve(sample, crossed[levels.argmax()], rng)
+        best = improve(sample, crossed[levels.argmax()], rng, max_moves)
     return best.level, best.sums, agree or (near and best.settled)
+
+
+class Optimum(NamedTuple):
+    """The best mixture that a search found."""
+
+    sums: Floats  # (k, s)
+    sure: bool  # whether moves leave no doubt, or independent chains agree
 
 
 def find_optimum(
     sample: Sample,
     k: int,
     rng: np.random.Generator,
-    n_chains: int = int(__import__("os").environ.get("NC","3")),
+    max_moves: int = 40,
+    n_chains: int = 3,
     start: Floats | None = None,
-) -> Floats:
-    """Return the sums (k, s) of the best mixture found.
+) -> Optimum:
+    """Search for the most likely mixture of k components.
 
     One chain if it leaves no doubt; otherwise chains that know nothing of each other until two
     agree, crossed with each other.
@@ -157,17 +170,44 @@ def find_optimum(
     near = sample.family.similar_if_near
     many = min(4 if near else 8, int(1e6 / (len(sample.weights) * k)))
     if start is None:
-        level, sums, sure = run_chain(sample, k, 1 if near else max(3, many), rng, first=True)
+        n = 1 if near else max(3, many)
+        level, sums, sure = run_chain(sample, k, n, rng, max_moves, first=True)
     else:
         start = start * (sample.n / start[:, 0].sum())
-        level, sums, sure = improve(sample.in_single(start), start, rng)
+        level, sums, sure = improve(sample.in_single(start), start, rng, max_moves)
     while not sure and many > 1 and n_chains > 1:
         n_chains -= 1
-        other, other_sums, _ = run_chain(sample, k, many, rng, first=False)
+        other, other_sums, _ = run_chain(sample, k, many, rng, max_moves, first=False)
         sure = abs(other - level) < AGREE
         ends = [(level, sums), (other, other_sums)]
         if not sure:
             levels, crossed = cross(sample, sums, other_sums[None])
             ends.append((float(levels[0]), crossed[0]))
         level, sums = max(ends, key=lambda end: end[0])
-    return sums
+    return Optimum(sums, sure)
+
+
+def decoded_start(
+    sample: Sample, sums: Floats, order: int | None, rng: np.random.Generator
+) -> tuple[Floats, Components] | None:
+    """Return spherical components (k, s) decoded from moments of orders 2r and 3r.
+
+    The variance that is taken out of the moments is that of a mixture (k, s).
+    """
+    family, k = sample.family, len(sums)
+    points = np.asarray(family.points(sample.features), dtype=np.float64)
+    pooled = family.pool(sums, sample.rest)
+    rows = Rows.of(points, counts=sample.weights)
+    problem = SphericalMixtureProblem(rows, variance=float(np.asarray(pooled).ravel()[0]))
+    try:
+        # degenerate rows divide by zero; what follows is checked to be finite
+        with np.errstate(all="ignore"):
+            found = find_components(all_rows(problem), k, order, int(rng.integers(2**31)))
+    except (ValueError, np.linalg.LinAlgError):
+        return None
+    if not np.isfinite(found.guesses).all():
+        return None
+    means = np.asarray(found.guesses, dtype=np.float64)
+    nearest = np.argmin(((points[:, None] - means) ** 2).sum(-1), axis=1)
+    shares = np.eye(k)[nearest].T * sample.weights
+    return (shares + 1e-3 * sample.weights / k) @ sample.own, found

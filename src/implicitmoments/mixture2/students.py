@@ -53,6 +53,11 @@ class Students(Family):
         return cls(replace(base, separable=False) if isinstance(base, Gaussians) else base)
 
     @property
+    def name(self) -> str:  # type: ignore[override]
+        """As the family."""
+        return str(self.base.name)
+
+    @property
     def n_features(self) -> int:  # type: ignore[override]
         """Those of the family and two."""
         return int(self.base.n_features) + 2

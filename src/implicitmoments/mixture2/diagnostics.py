@@ -1,0 +1,123 @@
+"""Notes on a fitted mixture, from quantities that the search computes anyway.
+
+No check fits another model: merges and splits are those of the search, and richer types of
+covariance or noise are judged by one M-step with the responsibilities of the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture2.choose_k import penalty
+from implicitmoments.mixture2.em import Sample, Shares
+from implicitmoments.mixture2.family import Family, coefficients_of
+from implicitmoments.mixture2.moves import chance_gain, merge_losses, try_splits
+from implicitmoments.mixture2.students import Students
+from implicitmoments.notes import Note
+from implicitmoments.validation import ROWS_PER_COMPONENT
+
+ONE = 1.5  # times the gain by chance: pairs that lose less by a merge are likely to be one
+FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
+
+
+class Evidence(NamedTuple):
+    """What notes are made from."""
+
+    sample: Sample
+    found: Shares  # of the fitted mixture
+    sure: bool  # whether the search leaves no doubt
+    rng: np.random.Generator
+
+
+def component_notes(evidence: Evidence) -> Iterator[Note]:
+    """Yield notes on the number of components."""
+    sample, found = evidence.sample, evidence.found
+    k = len(found.sums)
+    if sample.n < ROWS_PER_COMPONENT * k:
+        yield Note("few_rows_per_component", {"n": round(sample.n), "k": k})
+        return
+    step = penalty(sample, 2) - penalty(sample, 1)
+    if k > 1:
+        merges = merge_losses(sample, found)
+        loss = float(merges.losses[0])
+        if loss < min(ONE * chance_gain(sample), step):
+            pair = [int(merges.first[0]), int(merges.second[0])]
+            yield Note(
+                "components_are_one",
+                {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1},
+            )
+            return
+    splits = try_splits(sample, found.shares, evidence.rng)
+    gain = float(splits.gains.max())
+    if gain > 2 * step:
+        which = np.flatnonzero(splits.gains > 2 * step).tolist()
+        yield Note("component_missing", {"gain": 2 * (gain - step), "more": k + 1, "which": which})
+    elif not evidence.sure:
+        yield Note("search_doubtful")
+
+
+def richer_gain(evidence: Evidence, richer: Family, features: Floats) -> float:
+    """Return by how much BIC falls with a richer family, after one M-step.
+
+    ``features`` are those of the richer family for the rows of the sample.
+    """
+    sample, found = evidence.sample, evidence.found
+    weighted = found.shares * sample.weights
+    sums = np.asarray(weighted @ features, dtype=np.float64)
+    own, total = sums[:, : richer.n_own], sums.sum(0)
+    levels = []
+    for family, state, rest in (
+        (richer, own, total[richer.n_own :]),
+        (sample.family, found.sums, sample.rest),
+    ):
+        coefficients, level = coefficients_of(family, state, rest)
+        inside = (state * coefficients)[:, family.linear].sum()
+        levels.append(float(inside + level) + sample.n * family.log_jacobian)
+    k = len(found.sums)
+    parameters = richer.n_parameters(k) - sample.family.n_parameters(k)
+    return 2 * (levels[0] - levels[1]) - parameters * float(np.log(sample.n))
+
+
+def tail_note(evidence: Evidence) -> Note | None:
+    """Return a note if Student's t describes the distances from the centres better.
+
+    Degrees of freedom from a short list, at the centres and shapes of the fit.
+    """
+    sample, found = evidence.sample, evidence.found
+    if isinstance(sample.family, Students):
+        return None
+    base = Students.of(sample.family)
+    parameters = sample.family.parameters(found.sums, sample.rest)
+    own, shared = base.base.vectors(parameters)
+    gaussian = float(found.log_density @ sample.weights)
+    gaussian += float(coefficients_of(sample.family, found.sums, sample.rest)[1])
+    features = np.hstack([sample.features[:, :1], sample.features, sample.features[:, :1]])
+    logs = np.log(np.maximum(parameters.weights, 1e-300))
+    best, freedom = -np.inf, FREEDOMS[0]
+    for nu in FREEDOMS:
+        coefficients = base.coefficients_at(own, np.append(shared, nu))
+        coefficients[:, 0] += logs
+        logits = base.logits(coefficients.astype(features.dtype), features)
+        top = logits.max(0)
+        level = float((top + np.log(np.exp(logits - top).sum(0))) @ sample.weights)
+        if level > best:
+            best, freedom = level, nu
+    gain = 2 * (best - gaussian) - float(np.log(sample.n))
+    if gain <= 0:
+        return None
+    return Note("heavy_tails", {"freedom": freedom, "gain": gain})
+
+
+def misclassification_rate(found: Shares, weights: Floats) -> float:
+    """Return the expected share of rows that are not of their most probable component."""
+    return float((1 - found.shares.max(0)) @ weights / weights.sum())
+
+
+def floor_notes(which: Any) -> Iterator[Note]:
+    """Yield a note on components whose variance is at its floor."""
+    if len(which):
+        yield Note("at_floor", {"which": [int(i) for i in which]})

@@ -1,0 +1,468 @@
+"""The base of the mixture estimators: one fit, and what a fitted mixture answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.estimator import Fact, FittedEstimator
+from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
+from implicitmoments.mixture2.choose_k import choose_k
+from implicitmoments.mixture2.diagnostics import (
+    Evidence,
+    component_notes,
+    misclassification_rate,
+    tail_note,
+)
+from implicitmoments.mixture2.em import Course, FeatureRows, Sample, Stream, normalise, run_em
+from implicitmoments.mixture2.family import Family
+from implicitmoments.mixture2.standard_errors import MOST_PARAMETERS, Errors, standard_errors
+from implicitmoments.mixture2.starts import decoded_start, find_optimum, micro_components
+from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.rows import Block, Rows, as_seed
+from implicitmoments.rows.inputs import open_rows
+from implicitmoments.validation import (
+    check_enough_rows,
+    check_errors,
+    check_number,
+    check_whole,
+    check_whole_or,
+)
+
+SAMPLE_ROWS = 20_000  # rows of a search at least, if there are so many
+ROWS_PER_COMPONENT = 400  # of a search
+FEW_ROWS, FEW_PER_PARAMETER = 2_000, 20  # of the first, small sample
+FORGETTING = 0.7  # exponent of the share of a batch in the sums of ``partial_fit``
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose for a search."""
+
+    k: int | None  # None to choose it
+    most: int  # components that are tried at most
+    max_iter: int
+    tol: float
+    n_moves: int = 40
+    n_init: int = 1
+    start: Any = None  # parameters from which EM starts
+    initial: str = "merge"  # "merge", "k-means++" or "moments"
+    order: int | None = None  # r of decoded moments of orders 2r and 3r
+
+
+class Found(NamedTuple):
+    """A mixture that a search found in a sample."""
+
+    family: Family
+    sample: Sample
+    sums: Floats  # (k, s)
+    sure: bool  # whether the search leaves no doubt
+    stats: dict[str, Any]
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion in the sample, in the user's units."""
+        level = float(self.sample.e_step(self.sums[None]).levels[0])
+        level += self.sample.n * self.family.log_jacobian
+        n_parameters = self.family.n_parameters(len(self.sums))
+        return -2 * level + n_parameters * math.log(self.sample.n)
+
+
+class Fit(NamedTuple):
+    """A mixture that was fitted to all rows."""
+
+    found: Found
+    sums: Floats  # (k, s)
+    rest: Floats
+    level: float  # log-likelihood of all rows, in the user's units
+    n: float  # the sum of their weights
+    course: Course
+
+
+def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.Generator) -> Found:
+    """Search for a mixture in a sample of the rows."""
+    began = perf_counter()
+    family = family.prepare(rows)
+    stats: dict[str, Any] = {}
+    sample = draw_sample(family, rows, rows_for(family, options.k), rng)
+    if options.start is not None:
+        sums, sure, stats["start"] = family.sums_of(options.start, sample.n), True, "given"
+    else:
+        sums, sure = search(family, rows, sample, options, rng, stats)
+    stats["seconds_search"] = perf_counter() - began
+    return Found(family, sample, sums, sure, stats)
+
+
+def fit_all_rows(found: Found, rows: Rows, options: Options) -> Fit:
+    """Run EM on all rows from what a search found."""
+    began = perf_counter()
+    everything = all_rows(found.sample, rows, found.sums)
+    sums = found.sums * (everything.n / found.sums[:, 0].sum())
+    course = run_em(everything, sums[None], tol=options.tol, max_iter=options.max_iter)
+    exact = replace(everything, single=False) if isinstance(everything, Stream) else found.sample
+    shift = found.family.log_jacobian
+    level = float(exact.e_step(course.sums).levels[0]) + exact.n * shift
+    history = [value / exact.n + shift for value in course.history]
+    found.stats["mean_log_likelihood_history"] = [*history, level / exact.n]
+    found.stats["seconds_em"] = perf_counter() - began
+    return Fit(found, course.sums[0], exact.rest, level, exact.n, course)
+
+
+def rows_for(family: Family, k: int | None) -> int:
+    """Return how many rows a search for k components holds."""
+    return max(SAMPLE_ROWS, (k or 1) * max(ROWS_PER_COMPONENT, 2 * family.n_parameters(1)))
+
+
+def draw_sample(family: Family, rows: Rows, n: int, rng: np.random.Generator) -> Sample:
+    """Hold some rows, as far as memory allows, and their features."""
+    return Sample.of(family, rows.sample(n, rng, width=family.n_features))
+
+
+def all_rows(sample: Sample, rows: Rows, sums: Floats) -> FeatureRows:
+    """Return all rows for EM: the sample if it holds them, otherwise a pass over the source."""
+    scaled = sums * (sample.n / sums[:, 0].sum())
+    fast = sample.in_single(scaled)
+    if len(sample.weights) == rows.kept:
+        return fast
+    return replace(Stream.of(sample.family, rows), single=fast is not sample)
+
+
+def search(
+    family: Family,
+    rows: Rows,
+    sample: Sample,
+    options: Options,
+    rng: np.random.Generator,
+    stats: dict[str, Any],
+) -> tuple[Floats, bool]:
+    """Return the best mixture (k, s) of a sample, and whether the search leaves no doubt."""
+    stats |= {"start": options.initial, "sample_rows": len(sample.weights)}
+    if options.k is None:
+        choice = choose_k(sample, rng, options.most)
+        stats["bic_by_n_components"] = choice.bic
+        return choice.sums, True
+    k, start = options.k, None
+    few = max(FEW_ROWS, FEW_PER_PARAMETER * family.n_parameters(k))
+    if options.initial != "merge" or options.n_moves == 0:
+        start = plain_start(sample, options, rng, stats)
+        if options.n_moves == 0:
+            return start, True
+    elif 3 * few < len(sample.weights):
+        small = draw_sample(family, rows, few, rng)
+        start = find_optimum(small, k, rng, options.n_moves, n_chains=1).sums
+    best = find_optimum(sample, k, rng, options.n_moves, start=start)
+    for _ in range(options.n_init - 1):
+        other = find_optimum(sample, k, rng, options.n_moves)
+        levels = [sample.e_step(each.sums[None]).levels[0] for each in (best, other)]
+        best = other if levels[1] > levels[0] else best
+    return best
+
+
+def plain_start(
+    sample: Sample, options: Options, rng: np.random.Generator, stats: dict[str, Any]
+) -> Floats:
+    """Return a start without a search: k-means groups, or components decoded from moments."""
+    k = options.k or 1
+    sums = micro_components(sample, k, rng)
+    if len(sums) < k:  # equal rows
+        sums = np.repeat(sample.total[None, : sample.family.n_own], k, axis=0) / k
+    if options.initial != "moments":
+        return sums
+    sums = run_em(sample, sums[None], max_iter=30).sums[0]
+    decoded = decoded_start(sample, sums, options.order, rng)
+    if decoded is None:
+        return sums
+    stats["components"] = decoded[1]
+    levels, ends = run_em(sample, np.stack([sums, decoded[0]]), max_iter=60)[:2]
+    stats["start"] = "moments" if levels[1] >= levels[0] - 0.1 else "k-means++"
+    return ends[1] if stats["start"] == "moments" else ends[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """A fitted mixture as a function of rows: log densities and responsibilities."""
+
+    family: Family
+    coefficients: Floats  # (k, n_features), log weights included
+
+    @classmethod
+    def of(cls, family: Family, parameters: Any) -> Evaluator:
+        """Return the mixture of some parameters; the family has units of its own."""
+        coefficients = family.coefficients_at(*family.vectors(parameters))
+        weights = np.asarray(parameters.weights, dtype=np.float64)
+        coefficients[:, 0] += np.log(np.maximum(weights / weights.sum(), 1e-300))
+        return cls(family, coefficients)
+
+    def __call__(self, block: Block) -> tuple[Array, Array]:
+        """Return log densities (n,) and responsibilities (k, n) of a block."""
+        features = self.family.features(block)
+        log_density, shares = normalise(
+            self.family.logits(move_like(self.coefficients, features), features)
+        )
+        return log_density + self.family.log_jacobian, shares
+
+
+def answer(
+    evaluator: Evaluator, finish: Callable[[Array, Array], Array], x: Array, *labels: Array
+) -> Array:
+    """Return a function of log densities and responsibilities in the precision of the rows."""
+    xp, block = namespace_of(x), {"x": x}
+    if labels:
+        block["y"] = labels[0]
+    found = finish(*evaluator(block))
+    real = xp.isdtype(found.dtype, "real floating") and xp.isdtype(x.dtype, "real floating")
+    return xp.astype(found, x.dtype, copy=False) if real else found
+
+
+def log_densities(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return the log density of each row."""
+    return log_density
+
+
+def probabilities(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return responsibilities (n, k)."""
+    return namespace_of(shares).matrix_transpose(shares)
+
+
+def most_probable(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return the most probable component of each row."""
+    return namespace_of(shares).argmax(shares, axis=0)
+
+
+def log_largest(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return the logarithm of the largest responsibility of each row."""
+    xp = namespace_of(shares)
+    return xp.log(xp.max(shares, axis=0))
+
+
+class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstimator):
+    """A mixture of any family: ``fit`` reads as the algorithm."""
+
+    n_components: int | str
+    tol: float
+    max_iter: int
+    max_components: int
+    errors: str | None
+    iterative: ClassVar[bool] = True
+    answers: ClassVar[Mapping[str, str]] = {}
+
+    # what a subclass supplies
+
+    def _families(self) -> list[Family]:
+        """Return the families that compete by BIC; most often one."""
+        raise NotImplementedError
+
+    def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
+        """Return the rows of the fit: without outliers and constant columns."""
+        raise NotImplementedError
+
+    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:
+        """Set the fitted attributes in the library of the rows."""
+        raise NotImplementedError
+
+    def _store_errors(self, errors: Errors | None) -> None:
+        """Set the standard errors; None for none."""
+        raise NotImplementedError
+
+    def _evaluator(self) -> Evaluator:
+        """Return the fitted mixture as a function of rows."""
+        raise NotImplementedError
+
+    def _shape_notes(self, evidence: Evidence) -> list[Note]:
+        """Return notes on the shape of components."""
+        raise NotImplementedError
+
+    def _start_parameters(self, rows: Rows) -> Any:  # noqa: ARG002
+        """Return the parameters from which EM starts, if the user gave any."""
+        return None
+
+    # fit
+
+    def _fit(self, rows: Rows, seed: int) -> None:
+        self._stream: dict[str, Any] | None = None
+        kept, notes = self._select_rows(rows)
+        fit = self._fit_rows(kept, np.random.default_rng(seed))
+        self._store(fit, kept, notes)
+
+    def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> Fit:
+        """Fit the family, or the one of least BIC."""
+        options = self._options(rows)
+        found = [search_sample(family, rows, options, rng) for family in self._families()]
+        best = found[0]
+        if len(found) > 1:
+            criteria = [each.bic for each in found]
+            best = found[int(np.argmin(criteria))]
+            names = [each.family.name for each in found]
+            best.stats["bic_by_covariance_type"] = dict(zip(names, criteria, strict=True))
+        return fit_all_rows(best, rows, options)
+
+    def _options(self, rows: Rows) -> Options:
+        auto = self.n_components == "auto"
+        return Options(
+            k=None if auto else int(self.n_components),
+            most=min(self.max_components, rows.kept),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            start=self._start_parameters(rows),
+        )
+
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+        """Set all fitted attributes, the heaviest component first unless they were given."""
+        family, sample = fit.found.family, fit.found.sample
+        if fit.found.stats["start"] != "given":
+            fit = fit._replace(sums=fit.sums[np.argsort(-fit.sums[:, 0], kind="stable")])
+        parameters = family.parameters(fit.sums, fit.rest)
+        self._store_parameters(family, parameters, rows.first["x"])
+        self.lower_bound_ = fit.level / fit.n
+        self.n_iter_, self.converged_ = fit.course.n_iter, fit.course.converged
+        shares = sample.shares(fit.sums * (sample.n / fit.n))
+        evidence = Evidence(sample, shares, fit.found.sure, np.random.default_rng(0))
+        self.notes_ = Notes([*self._fit_notes(evidence), *notes])
+        self._keep_errors(fit, parameters)
+        rate = misclassification_rate(shares, sample.weights)
+        counts = {"rows_used": rows.kept, "rows_counted": rows.total}
+        self.stats_ = {**fit.found.stats, **counts, "misclassification_rate": rate}
+
+    def _fit_notes(self, evidence: Evidence) -> list[Note]:
+        """Return notes on the number and shape of components, and on convergence."""
+        found = list(component_notes(evidence))
+        if "few_rows_per_component" not in [note.code for note in found]:
+            found += self._shape_notes(evidence)
+            tails = tail_note(evidence)
+            found += [] if tails is None else [tails]
+        k, most = len(evidence.found.sums), self.max_components
+        if self.n_components == "auto" and k == most:
+            found.append(Note("stopped_at_max_components", {"most": most}))
+        if not self.converged_:
+            found.append(Note("not_converged", {"max_iter": self.max_iter}))
+        return found
+
+    def _keep_errors(self, fit: Fit, parameters: Any) -> None:
+        """Compute standard errors, if asked for; note where there are none."""
+        if self.errors is None:
+            self._store_errors(None)
+            return
+        robust = self.errors == "robust"
+        found = standard_errors(fit.found.sample, parameters, fit.n, robust=robust)
+        self._store_errors(found)
+        if found.family is None:
+            n = fit.found.family.n_parameters(len(fit.sums))
+            values = {"n": n, "most": MOST_PARAMETERS} if n > MOST_PARAMETERS else {"n": n}
+            code = "errors_too_large" if n > MOST_PARAMETERS else "errors_unknown"
+            self.notes_.append(Note(code, values))
+
+    # partial fit
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Update the sums of the fit by a batch of rows, a step of stepwise EM."""
+        self._check_parameters()
+        begun = getattr(self, "_stream", None) is not None
+        how: dict[str, Any] = {"labelled": self.labelled, "fewest": self.fewest_rows}
+        opened = open_rows(self, X, y, sample_weight, reset=not begun, as_counts=True, **how)
+        with opened as (rows, _):
+            kept, notes = self._select_rows(rows)
+            if not begun:
+                fit = self._fit_rows(kept, np.random.default_rng(as_seed(self.random_state)))
+                self._store(fit, kept, notes)
+                self._stream = {
+                    "sums": fit.sums,
+                    "rest": fit.rest,
+                    "units": self._units_of(fit.found.family),
+                    "seen": kept.total,
+                }
+            else:
+                self._step(kept)
+        self.stats_["rows_seen"] = self._stream["seen"]  # type: ignore[index]
+        warn_of(() if begun else self.notes_)
+        return self
+
+    def _units_of(self, family: Family) -> dict[str, Any]:
+        """Return what ``prepare`` learned, as plain arrays."""
+        raise NotImplementedError
+
+    def _family_with(self, units: dict[str, Any]) -> Family:
+        """Return the fitted family with some units."""
+        raise NotImplementedError
+
+    def _step(self, rows: Rows) -> None:
+        """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
+        state = self._stream
+        if state is None:
+            raise ValueError("partial_fit has not begun")
+        family = self._family_with(state["units"])
+        batch = Stream.of(family, rows)
+        seen = state["seen"] + batch.n
+        share = (batch.n / seen) ** FORGETTING
+        old = state["seen"]
+        new = batch.e_step(state["sums"][None] * (batch.n / old))
+        for name, part in (("sums", new.sums[0]), ("rest", batch.rest)):
+            state[name] = seen * ((1 - share) * state[name] / old + share * part / batch.n)
+        state["seen"] = seen
+        parameters = family.parameters(state["sums"], state["rest"])
+        self._store_parameters(family, parameters, rows.first["x"])
+        self.lower_bound_ = float(new.levels[0]) / batch.n + family.log_jacobian
+        self.n_iter_ += 1
+        self._store_errors(None)
+
+    # answers
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return int(self.weights_.shape[0])  # type: ignore[attr-defined]
+
+    def _function(self, finish: Callable[[Array, Array], Array]) -> RowFunction:
+        evaluator = self._evaluator()
+        width = evaluator.family.n_features + 2 * len(evaluator.coefficients)
+        function = partial(answer, evaluator, finish)
+        return RowFunction(function, labelled=self.labelled, width=width)
+
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        return self._function(log_densities)
+
+    def icl(self, X: Any, y: Any = None) -> float:
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        The Bayesian information criterion of the most probable assignment of the rows: it also
+        charges for components that overlap, so it counts clusters rather than components.
+
+        Parameters
+        ----------
+        X, y : as for :meth:`bic`
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        doubt = self._function(log_largest).total(self, X, y)
+        return self.bic(X, y) - 2 * doubt.total
+
+    def _evidence(self) -> list[Fact]:
+        rate = self.stats_.get("misclassification_rate", 1.0)
+        facts = self._bic_facts()
+        if self._k() > 1 and rate <= 0.05:
+            facts.append(Fact(True, Note("few_misclassified", {"rate": rate})))
+        return facts
+
+    def _check_parameters(self) -> None:
+        """Raise for a parameter that cannot be used."""
+        super()._check_parameters()
+        check_whole_or("n_components", self.n_components, ("auto",), 1)
+        check_whole("max_components", self.max_components, 1)
+        check_number("tol", self.tol, 0.0)
+        check_errors(self.errors)
+
+    def _check_enough(self, n: float) -> None:
+        """Raise where there are fewer rows than components."""
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(round(n), k)

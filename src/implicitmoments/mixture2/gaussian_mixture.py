@@ -1,0 +1,857 @@
+"""GaussianMixture: components of six covariance types, Gaussian or with heavy tails."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, NotRequired, Self
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    check_squares,
+    index_like,
+    move_like,
+    to_numpy,
+)
+from implicitmoments.description import GaussianMixtureDescription, as_floats
+from implicitmoments.estimator import constant_notes
+from implicitmoments.evaluation import RowFunction, evaluate_varying
+from implicitmoments.mixture2.diagnostics import Evidence, floor_notes, richer_gain
+from implicitmoments.mixture2.estimator import (
+    SAMPLE_ROWS,
+    Evaluator,
+    Fit,
+    MixtureEstimator,
+    Options,
+    log_densities,
+    most_probable,
+    probabilities,
+)
+from implicitmoments.mixture2.family import Family, symmetric
+from implicitmoments.mixture2.gaussians import COVARIANCE_TYPES, Gaussian, Gaussians
+from implicitmoments.mixture2.standard_errors import Errors
+from implicitmoments.mixture2.starts import points_apart
+from implicitmoments.mixture2.students import Student, Students
+from implicitmoments.notes import InputError, Note
+from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
+from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import (
+    find_constants,
+    precision_of,
+    restore_columns,
+    restore_matrices,
+)
+from implicitmoments.rows.outliers import Near, leave_out_outliers
+from implicitmoments.validation import check_flag, check_number, check_option, check_whole
+
+SHARED_TYPES = ("full", "tied", "diag", "spherical")  # those that other libraries have too
+SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
+INITIAL = ("auto", "moments", *SCATTERED)
+LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+AT_FLOOR = 1.01  # times the floor: a variance below is at it
+TITLES = {
+    "full": "Gaussians",
+    "tied": "Gaussians with one covariance",
+    "diag": "Gaussians with diagonal covariances",
+    "tied_diag": "Gaussians with one diagonal covariance",
+    "spherical": "spherical Gaussians",
+    "tied_spherical": "spherical Gaussians with one variance",
+}
+
+
+class GaussianEstimator(MixtureEstimator, DensityMixin):
+    """What mixtures of Gaussians of any type have in common."""
+
+    covariance_type: str
+    drop_outliers: bool
+    n_moves: int
+    weights_: Any
+    means_: Any
+    answers: ClassVar[Mapping[str, str]] = {
+        "labels": "predict",
+        "probabilities": "predict_proba",
+        "densities": "score_samples",
+        "samples": "sample",
+    }
+    captions: ClassVar[Mapping[str, str]] = {
+        "components": "Rows by most probable component, on the two directions along which the "
+        "means differ most." + OVERLAP,
+        "components_of_one": "Rows and their mean, on the two directions of largest variance.",
+        "components_one_column": "Histogram of the column by most probable component, and the "
+        "density of the mixture.",
+        "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
+        "right, both have the same distribution.",
+    }
+
+    def _freedom(self) -> float:
+        """Return the degrees of freedom; infinite for Gaussians."""
+        return math.inf
+
+    def _type(self) -> str:
+        """Return the fitted covariance type."""
+        raise NotImplementedError
+
+    def _covariances(self) -> Floats:
+        """Return covariances (k, p, p), or (k, p) if diagonal, of the p columns that vary."""
+        raise NotImplementedError
+
+    @property
+    def _varying(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Columns that the fit did not leave out."""
+        if self._constant_values is None:
+            return np.arange(int(self.means_.shape[1]))
+        return np.flatnonzero(np.isnan(self._constant_values))
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit the mixture and return the most probable component of every row.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+        """
+        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+        """Update the fit with a batch of rows.
+
+        The first batch is fitted as by :meth:`fit`, and fixes the number of components and the
+        covariance type. Every further batch moves the sums of EM towards its own (stepwise EM),
+        so the result depends slightly on the order and size of the batches, each of which should
+        be a random subset of all rows.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+        y : ignored
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import implicitmoments as im
+        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
+        >>> model = im.SphericalMixture(3, random_state=0)
+        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
+        3000.0
+        """
+        return self._partial_fit(X, None, sample_weight)
+
+    def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
+        self._check_enough(rows.n)
+        if rows.n <= SAMPLE_ROWS:
+            rows = rows.merged()
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        found = leave_out_outliers(rows, k, drop=self._drops_outliers())
+        check_squares("X", found.rows.census.squares or 0.0)
+        kept = replace(found.rows.as_given(), wide=True)
+        self._near, self._n_outliers = found.rule, found.n_outliers
+        self._check_enough(found.n_outliers + max(kept.kept, kept.total))
+        if getattr(self, "_stream", None) is None:
+            self._constants = find_constants(kept)
+        kept = kept.without(self._constants)
+        notes = list(constant_notes(self, self._constants))
+        if found.n_outliers:
+            notes.append(Note("outliers_dropped", {"n": found.n_outliers}))
+        return kept, notes
+
+    def _drops_outliers(self) -> bool:
+        return self.drop_outliers
+
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+        super()._store(fit, rows, notes)
+        self.stats_["outliers"] = self._n_outliers
+        del self._n_outliers
+
+    def _units_of(self, family: Family) -> dict[str, Any]:
+        gaussian = family.base if isinstance(family, Students) else family
+        names = ("centre", "unit", "floor", "covariance_type")
+        return {name: getattr(gaussian, name) for name in names}
+
+    def _family_with(self, units: dict[str, Any]) -> Family:
+        (family,) = self._families_of(units["covariance_type"])
+        if isinstance(family, Students):
+            return replace(family, base=replace(family.base, **units))
+        return replace(family, **units)  # type: ignore[type-var]
+
+    def _families_of(self, covariance_type: str) -> list[Family]:
+        """Return the families of a covariance type, or of all for "auto"."""
+        raise NotImplementedError
+
+    def _families(self) -> list[Family]:
+        return self._families_of(self.covariance_type)
+
+    def _gaussian(self) -> Gaussian:
+        """Return the fitted parameters of the columns that vary, in NumPy."""
+        means = as_floats(self.means_)[:, self._varying]
+        return Gaussian(as_floats(self.weights_), means, self._covariances())
+
+    def _evaluator(self) -> Evaluator:
+        parameters = self._gaussian()
+        weights, means, covariances = parameters
+        weights = weights / weights.sum()
+        variances = covariances
+        if covariances.ndim == 3:
+            variances = np.diagonal(covariances, axis1=1, axis2=2)
+        centre = weights @ means
+        unit = np.sqrt(weights @ ((means - centre) ** 2 + variances))
+        if self._type().endswith("spherical"):
+            unit = np.full(len(unit), np.sqrt(np.mean(unit**2)))
+        family = Gaussians(self._type(), separable=False, centre=centre, unit=unit)
+        if math.isinf(self._freedom()):
+            return Evaluator.of(family, parameters)
+        student = Student(parameters.weights, parameters, self._freedom())
+        return Evaluator.of(Students(family), student)
+
+    def _function(self, finish: Any) -> RowFunction:
+        found = super()._function(finish)
+        if self._constant_values is None:
+            return found
+        density = finish is log_densities
+        epsilon = precision_of(self.means_)
+        function = partial(
+            evaluate_varying, found.function, self._constant_values, epsilon, density
+        )
+        return replace(found, function=function)
+
+    def _prediction(self) -> RowFunction:
+        return self._function(most_probable)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each component given each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Responsibilities; rows sum to 1.
+        """
+        check_is_fitted(self)
+        return self._function(probabilities).evaluate(self, X)
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, generator or None; by default that of the estimator
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        labels : array of int of shape (n_samples,)
+            The component of each row, in increasing order as in scikit-learn.
+        """
+        rng = np.random.default_rng(self._seed(random_state))
+        check_whole("n_samples", n_samples, 1)
+        weights, means, covariances = self._gaussian()
+        labels = np.repeat(np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum()))
+        noise = rng.normal(size=(n_samples, means.shape[1])) * student_scales(
+            self._freedom(), n_samples, rng
+        )
+        if covariances.ndim == 3:
+            roots = np.linalg.cholesky(covariances)
+            for i in range(len(weights)):
+                own = labels == i
+                noise[own] = noise[own] @ roots[i].T
+        else:
+            noise *= np.sqrt(covariances)[labels]
+        X = restore_columns(means[labels] + noise, self._constant_values)
+        return move_like(X, self.means_), index_like(labels, self.means_)
+
+    def _n_parameters(self) -> int:
+        d = len(self._varying)
+        family = Gaussians(self._type(), centre=np.zeros(d), unit=np.ones(d))
+        return family.n_parameters(self._k()) + bool(np.isfinite(self._freedom()))
+
+    def _shape_notes(self, evidence: Evidence) -> list[Note]:
+        """Return a note if a richer covariance type fits better, and one on floors."""
+        sample = evidence.sample
+        if not isinstance(sample.family, Gaussians):
+            return []
+        gaussian = sample.family
+        notes = list(floor_notes(components_at_floor(gaussian, evidence)))
+        if gaussian.covariance_type != "full" and not notes and len(sample.weights) > 1:
+            d = gaussian.d
+            unit = gaussian.unit
+            richer = {
+                kind: replace(gaussian, covariance_type=kind, variance=None, floor=np.resize(gaussian.floor, d), unit=unit)
+                for kind in richer_types(gaussian.covariance_type)
+            }
+            z = np.asarray(gaussian.points(sample.features), dtype=np.float64)
+            block = {"x": z * unit + gaussian.centre}
+            gains = {
+                kind: richer_gain(evidence, family, family.features(block))
+                for kind, family in richer.items()
+            }
+            best = max(gains, key=gains.__getitem__)
+            if gains[best] > 0:
+                notes.append(Note("not_round", {"kind": best, "gain": gains[best]}))
+        return notes
+
+    def _component_view(self, rows: RowSample) -> Means:
+        parameters, labels = self._gaussian(), np.asarray(to_numpy(self.predict(rows.given)))
+        covariances = parameters.covariances
+        if covariances.ndim == 2:
+            covariances = np.einsum("kd,de->kde", covariances, np.eye(covariances.shape[1]))
+        variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=1)
+        whole = restore_matrices(covariances, self._constant_values)
+        shown = None if self._type().endswith("spherical") else whole
+        return Means(
+            parameters.weights, as_floats(self.means_), variances, labels, shown, self._freedom()
+        )
+
+    def _fit_view(self, rows: RowSample) -> Distribution:
+        points = (rows.given, self.sample(len(rows.x))[0])
+        logs, drawn = (as_floats(self.score_samples(each)) for each in points)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
+
+    def _noise_free(self, rows: RowSample) -> bool:
+        covariances = self._covariances()
+        if covariances.ndim == 3:
+            covariances = np.diagonal(covariances, axis1=1, axis2=2)
+        least = LEAST_VARIANCE * rows.x[:, self._varying].var(axis=0)
+        return bool(np.any(covariances.max(axis=0) <= least))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole("n_moves", self.n_moves, 0)
+
+
+def student_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
+    """Draw the factors (n, 1) that turn normal noise into Student's t; 1 for Gaussians."""
+    if math.isinf(freedom):
+        return 1.0
+    return np.sqrt(freedom / 2 / rng.standard_gamma(freedom / 2, size=(n, 1)))
+
+
+def richer_types(covariance_type: str) -> list[str]:
+    """Return the covariance types that have a type as a special case, with more parameters."""
+    richer = {
+        "tied_spherical": ["spherical", "tied_diag", "diag", "tied", "full"],
+        "spherical": ["diag", "full"],
+        "tied_diag": ["diag", "tied", "full"],
+        "diag": ["full"],
+        "tied": ["full"],
+    }
+    return richer[covariance_type]
+
+
+def components_at_floor(family: Gaussians, evidence: Evidence) -> np.ndarray[Any, Any]:
+    """Return the components whose variance along some column is the least that is allowed."""
+    sums, sample = evidence.found.sums, evidence.sample
+    shared = family.pool(sums, sample.rest)
+    covariances, least = family.covariances(sums, shared), family._least(shared)
+    if family.shape == "full":
+        covariances = np.diagonal(symmetric(covariances, family.d), 0, -2, -1) + least
+        least = 2 * least
+    low = np.any(covariances <= AT_FLOOR * least, axis=-1)
+    return np.flatnonzero(np.broadcast_to(low, len(sums)))
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
+    r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
+
+    It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
+    On a sample of the rows, small groups of neighbours are merged by their likelihood until k are
+    left; moves then split and merge components as long as the likelihood rises, and where they
+    leave doubt, independent searches are crossed with each other. EM on all rows ends the fit.
+
+    Columns that are constant are left out, with a note; a row with another value there has
+    density 0.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 1
+        The number k of components. ``"auto"`` starts from the number at which merging
+        micro-components gives the least Bayesian information criterion, and splits and merges
+        components while it falls.
+    covariance_type : str, default "full"
+        ``"full"``, one covariance for each component; ``"tied"``, one for all; ``"diag"`` and
+        ``"tied_diag"``, diagonal ones; ``"spherical"`` and ``"tied_spherical"``, one variance for
+        all columns; ``"auto"``, the one of the six with the least Bayesian information criterion.
+    noise : {"gaussian", "student"}, default "gaussian"
+        The distribution of the components. ``"student"`` is the multivariate t with degrees of
+        freedom that are estimated, one number for all components: rows far from every component
+        then count little. No rows are left out as outliers.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    reg_covar : float, default 0
+        Least variance along any direction, relative to the variances of the columns. Whatever it
+        is, components do not collapse: one with too few rows for its covariance borrows from the
+        pooled covariance; in a column whose values repeat at steps of h no variance is below
+        :math:`h^2/2\pi`; and none is below what the precision of the rows resolves beside the
+        mean.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows; 0 for what the search has found, or
+        for the start that is given.
+    n_init : int, default 1
+        Number of complete searches with random numbers of their own, the best of which is kept.
+    init_params : {"auto", "moments", "k-means++"}, default "auto"
+        Where the search starts: merged groups of neighbours, components decoded from implicit
+        moments (spherical types), or k-means groups. scikit-learn's ``"kmeans"``, ``"random"``
+        and ``"random_from_data"`` mean ``"k-means++"``.
+    weights_init : array of shape (k,), optional
+        Weights to start from. With any of the three, no other starts compete, and components
+        stay in the order of the start.
+    means_init : array of shape (k, n_features), optional
+        Means to start from: EM on all rows starts exactly there, and no moves are tried.
+    precisions_init : array, optional
+        Precisions to start from, in the shape of ``precisions_``.
+    n_moves : int, default 40
+        The most moves that a search makes on a sample; 0 for EM from k-means groups alone.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
+    warm_start : bool, default False
+        Let :meth:`fit` start EM on all rows from the last fit, if it has as many components and
+        features, rather than from what is given, and try no moves; converged if the likelihood
+        rises by less than ``tol`` between the two.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
+    verbose : int, default 0
+        1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
+    verbose_interval : int, default 10
+        With ``verbose=2``, every how many iterations.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
+
+    Attributes
+    ----------
+    weights_ : array of shape (k,)
+        In decreasing order.
+    means_ : array of shape (k, n_features)
+    covariances_ : array
+        Of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``, (k, d) for ``"diag"``, (d,) for
+        ``"tied_diag"``, (k,) for ``"spherical"``; a number for ``"tied_spherical"``.
+        Of the multivariate t its scale matrices, which are smaller than its covariances by a
+        factor :math:`(\nu - 2)/\nu` for :math:`\nu > 2`. Columns that are constant are left out of
+        the fit, and have zeros; spherical types have the variance of the others.
+    degrees_of_freedom_ : float
+        Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
+    weight_errors_, mean_errors_, covariance_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
+    degrees_of_freedom_errors_ : float or None
+        Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
+        noise.
+    precisions_, precisions_cholesky_ : array
+        Inverses of the covariances, and their Cholesky factors, in the same shapes; infinite for
+        columns that are constant.
+    covariance_type_ : str
+        The type that was fitted.
+    n_components_ : int
+        The number k of components.
+    converged_ : bool
+        Whether iterations stopped by ``tol``.
+    n_iter_ : int
+        Iterations over all rows.
+    lower_bound_ : float
+        Mean log-likelihood per row, without outliers.
+    lower_bounds_ : list of float
+        The same after each step of EM.
+    notes_ : Notes
+        Findings about the fit, which print as sentences.
+    stats_ : dict
+        ``start`` of the search; ``outliers`` left out; ``misclassification_rate``, expected;
+        ``bic_by_n_components`` and ``bic_by_covariance_type`` of ``"auto"``, on the rows
+        searched; ``mean_log_likelihood_history`` of EM; ``seconds_search`` and ``seconds_em``;
+        ``rows_seen`` after ``partial_fit``.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
+
+    See Also
+    --------
+    SphericalMixture : Spherical covariances, one variance or several.
+    RegressionMixture : The lines, and the line of each row.
+    implicitmoments.plot.components : Rows and components in two dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import implicitmoments as im
+    >>> rng = np.random.default_rng(0)
+    >>> long = rng.normal(size=(500, 2)) * [5.0, 0.5]
+    >>> flat = rng.normal(size=(500, 2)) * [0.5, 5.0] + [0.0, 20.0]
+    >>> X = np.vstack([long, flat])
+    >>> model = im.GaussianMixture("auto", random_state=0).fit(X)
+    >>> model.means_.shape, model.covariances_.shape
+    ((2, 2), (2, 2, 2))
+    >>> model.predict(X[:3]).tolist() == [model.predict(X[:1])[0]] * 3
+    True
+    >>> rows, components = model.sample(4)
+    >>> rows.shape, model.score(rows) > -20
+    ((4, 2), True)
+    """
+
+    n_components: int | str = 1
+    _: KW_ONLY
+    covariance_type: str = "full"
+    noise: str = "gaussian"
+    tol: float = 1e-7
+    reg_covar: float = 0.0
+    max_iter: int = 500
+    n_init: int = 1
+    init_params: str = "auto"
+    weights_init: Any = None
+    means_init: Any = None
+    precisions_init: Any = None
+    n_moves: int = 40
+    max_components: int = 50
+    drop_outliers: bool = True
+    warm_start: bool = False
+    errors: str | None = None
+    verbose: int = 0
+    verbose_interval: int = 10
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    saved: ClassVar[Mapping[str, Any]] = {
+        **GaussianMixtureDescription.saved,
+        "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
+    }
+    captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
+
+    @property
+    def lower_bounds_(self) -> list[float]:
+        """Mean log-likelihoods per row after each step of EM on all rows."""
+        return list(self.stats_["mean_log_likelihood_history"][1:])
+
+    @property
+    def precisions_(self) -> Any:
+        """Inverses of the covariances, in their shape; infinite for columns without variation."""
+        covariances = self._covariances()
+        found = np.linalg.inv(covariances) if covariances.ndim == 3 else 1 / covariances
+        return self._shaped(found, math.inf)
+
+    @property
+    def precisions_cholesky_(self) -> Any:
+        """Upper triangular roots of the precisions, or their square roots if diagonal."""
+        covariances = self._covariances()
+        if covariances.ndim == 2:
+            return self._shaped(1 / np.sqrt(covariances), math.inf)
+        roots = np.linalg.inv(np.linalg.cholesky(covariances))
+        return self._shaped(roots.transpose(0, 2, 1), math.inf)
+
+    def _type(self) -> str:
+        return self.covariance_type_
+
+    def _freedom(self) -> float:
+        return self.degrees_of_freedom_
+
+    def _drops_outliers(self) -> bool:
+        return self.drop_outliers and self.noise != "student"
+
+    def _families_of(self, covariance_type: str) -> list[Family]:
+        types = COVARIANCE_TYPES if covariance_type == "auto" else (covariance_type,)
+        gaussians = [Gaussians(kind, ridge=self.reg_covar) for kind in types]
+        return [Students.of(each) if self.noise == "student" else each for each in gaussians]
+
+    def _shaped(self, whole: Floats, constant: float = 0.0) -> Any:
+        """Return covariances or the like (k, p, p) or (k, p) in the shape of scikit-learn.
+
+        A column that the fit left out has the value ``constant`` on the diagonal.
+        """
+        constants = self._constant_values
+        if self.covariance_type_.endswith("spherical"):
+            whole = whole[:, 0]
+        elif self.covariance_type_.endswith("diag"):
+            whole = restore_columns(whole, constants, constant)
+        else:
+            whole = restore_matrices(whole, constants, constant)
+        if self.covariance_type_.startswith("tied"):
+            whole = whole[0]
+        return float(whole) if np.ndim(whole) == 0 else move_like(whole, self.means_)
+
+    def _covariances(self) -> Floats:
+        found, k, own = as_floats(self.covariances_), self._k(), self._varying
+        if self.covariance_type_.startswith("tied"):
+            found = np.repeat(found[None], k, axis=0)
+        if self.covariance_type_.endswith("spherical"):
+            return np.repeat(found[:, None], len(own), axis=1)
+        diagonal = self.covariance_type_.endswith("diag")
+        return found[:, own] if diagonal else found[:, own[:, None], own]
+
+    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:
+        student = isinstance(parameters, Student)
+        gaussian = parameters.base if student else parameters
+        self.degrees_of_freedom_ = parameters.freedom if student else math.inf
+        self.covariance_type_ = family.name
+        means = restore_columns(gaussian.means, self._constant_values)
+        self.weights_, self.means_ = move_like(gaussian.weights, like), move_like(means, like)
+        self.covariances_ = self._shaped(gaussian.covariances)
+
+    def _store_errors(self, errors: Errors | None) -> None:
+        names = ("weight_errors_", "mean_errors_", "covariance_errors_")
+        for name in (*names, "degrees_of_freedom_errors_"):
+            setattr(self, name, None)
+        if errors is None:
+            return
+        found = errors.family
+        if found is None:
+            shape = self._covariances().shape
+            found = Gaussian(errors.weights, np.full(self.means_.shape, np.nan)[:, self._varying], np.full(shape, np.nan))
+        freedom = found.freedom if isinstance(found, Student) else 0.0
+        gaussian = found.base if isinstance(found, Student) else found
+        means = restore_columns(gaussian.means, self._constant_values, 0.0)
+        values = (errors.weights, means)
+        for name, value in zip(names[:2], values, strict=True):
+            setattr(self, name, move_like(value, self.means_))
+        self.covariance_errors_ = self._shaped(gaussian.covariances)
+        self.degrees_of_freedom_errors_ = freedom
+
+    def _start_parameters(self, rows: Rows) -> Any:
+        if self.warm_start and self._fits_again(rows):
+            parameters = self._gaussian()
+            if self.noise == "student":
+                freedom = self.degrees_of_freedom_ if np.isfinite(self.degrees_of_freedom_) else 30.0
+                return Student(parameters.weights, parameters, freedom)
+            return parameters
+        given = {name: getattr(self, name) for name in ("weights_init", "means_init", "precisions_init")}
+        if all(value is None for value in given.values()):
+            return None
+        return given_start(self, rows, given)
+
+    def _fits_again(self, rows: Rows) -> bool:
+        """Whether the last fit has as many components and columns as this one."""
+        if not hasattr(self, "stats_") or self.covariance_type not in (self.covariance_type_, "auto"):
+            return False
+        same_columns = len(self._varying) == rows.n_features
+        return same_columns and self.n_components in ("auto", self._k())
+
+    def _options(self, rows: Rows) -> Options:
+        options = super()._options(rows)
+        initial = self.init_params
+        initial = {"auto": "merge", "moments": "moments"}.get(initial, "k-means++")
+        return replace(options, n_moves=self.n_moves, n_init=self.n_init, initial=initial)
+
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+        before = self.lower_bound_ if self.warm_start and hasattr(self, "stats_") else None
+        super()._store(fit, rows, notes)
+        if before is not None:
+            self.converged_ |= abs(self.lower_bound_ - before) < self.tol
+        if self.verbose:
+            sys.stdout.write("\n".join(self._steps()) + "\n")
+
+    def _steps(self) -> list[str]:
+        """Return what a fit did, line by line."""
+        history = self.stats_["mean_log_likelihood_history"]
+        shown = range(0, len(history), self.verbose_interval) if self.verbose > 1 else ()
+        lines = [f"EM step {i}: mean log-likelihood {history[i]:.6f} per row" for i in shown]
+        word = "converged" if self.converged_ else "did not converge"
+        end = f"EM {word} in {self.n_iter_} passes: mean log-likelihood {self.lower_bound_:.6f}"
+        return [*lines, end]
+
+    def _title(self) -> str:
+        k, words = self._k(), TITLES[self.covariance_type_]
+        one = "Gaussian"
+        if np.isfinite(self.degrees_of_freedom_):
+            words, one = words.replace("Gaussians", "t distributions"), "t distribution"
+        return f"one {one}" if k == 1 else f"a mixture of {k:,} {words}"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        least = {"max_iter": 0, "verbose": 0, "verbose_interval": 1, "n_init": 1}
+        for name, value in least.items():
+            check_whole(name, getattr(self, name), value)
+        check_number("reg_covar", self.reg_covar, 0.0)
+        check_flag("warm_start", self.warm_start)
+        check_option("noise", self.noise, ("gaussian", "student"))
+        check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES, "auto"))
+        check_option("init_params", self.init_params, INITIAL)
+        spherical = self.covariance_type.endswith("spherical")
+        if self.init_params == "moments" and (not spherical or self.n_components == "auto"):
+            raise InputError(
+                "no_moments_of_type",
+                "`init_params='moments'` needs a spherical `covariance_type` and a number of "
+                "components, got `covariance_type={kind!r}` and `n_components={k!r}`",
+                kind=self.covariance_type,
+                k=self.n_components,
+            )
+
+
+def given_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) -> Gaussian | Student:
+    """Return the start that the user gave; what is missing comes from the nearest rows."""
+    if model.n_components == "auto" or model.covariance_type == "auto":
+        raise InputError(
+            "init_with_auto",
+            "a given start needs a number of components and a covariance type, got "
+            "`n_components={k!r}` and `covariance_type={kind!r}`",
+            k=model.n_components,
+            kind=model.covariance_type,
+        )
+    k, d, kind = int(model.n_components), model.n_features_in_, model.covariance_type
+    shapes = {
+        "weights_init": (k,),
+        "means_init": (k, d),
+        "precisions_init": {
+            **{"full": (k, d, d), "tied": (d, d), "diag": (k, d), "tied_diag": (d,)},
+            **{"spherical": (k,), "tied_spherical": ()},
+        }[kind],
+    }
+    arrays = {
+        name: checked_start(name, value, shapes[name])
+        for name, value in given.items()
+        if value is not None
+    }
+    own = np.arange(d) if rows.columns is None else rows.columns
+    z = np.asarray(rows.sample(SAMPLE_ROWS, 0).points, dtype=np.float64)
+    means = arrays["means_init"][:, own] if "means_init" in arrays else spread_points(z, k)
+    apart = ((z[:, None] - means) ** 2 / np.maximum(z.var(axis=0), 1e-300)).sum(-1)
+    nearest = apart.argmin(axis=1)
+    weights = arrays.get("weights_init", np.bincount(nearest, minlength=k) + 1.0)
+    covariance = np.cov((z - means[nearest]).T, bias=True).reshape(len(own), len(own))
+    covariance += 1e-6 * np.diag(z.var(axis=0)) + 1e-300 * np.eye(len(own))
+    covariances = np.repeat(covariance[None], k, axis=0)
+    if "precisions_init" in arrays:
+        covariances = covariances_of(arrays["precisions_init"], kind, k, d)[:, own[:, None], own]
+    if kind not in ("full", "tied"):
+        covariances = np.diagonal(covariances, axis1=1, axis2=2)
+    if kind.endswith("spherical"):
+        covariances = np.repeat(covariances.mean(1, keepdims=True), len(own), axis=1)
+    parameters = Gaussian(weights / weights.sum(), means, covariances)
+    return Student(parameters.weights, parameters, 30.0) if model.noise == "student" else parameters
+
+
+def checked_start(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
+    """Return an array that the user gave, or raise."""
+    try:
+        array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("init_not_numeric", "`{name}` must hold numbers", name=name) from None
+    if array.shape != shape:
+        raise InputError(
+            "init_of_wrong_shape",
+            "`{name}` has the shape {shape}, expected {expected}",
+            name=name,
+            shape=array.shape,
+            expected=shape,
+        )
+    if not np.isfinite(array).all():
+        raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
+    if name == "weights_init" and (array.min() < 0 or abs(array.sum() - 1) > 1e-6):
+        raise InputError(
+            "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
+        )
+    return array
+
+
+def covariances_of(precisions: Floats, kind: str, k: int, d: int) -> Floats:
+    """Return covariances (k, d, d) from precisions in the shape of scikit-learn."""
+    if kind.startswith("tied"):
+        precisions = np.repeat(precisions[None], k, axis=0)
+    if kind.endswith("spherical"):
+        precisions = np.repeat(precisions[:, None], d, axis=1)
+    whole = precisions if precisions.ndim == 3 else np.einsum("kd,de->kde", precisions, np.eye(d))
+    try:
+        np.linalg.cholesky(whole)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "precisions_not_positive", "`precisions_init` must be positive definite"
+        ) from None
+    return np.linalg.inv(whole)
+
+
+def spread_points(z: Floats, k: int) -> Floats:
+    """Return k rows that are far apart."""
+    scaled = z / np.maximum(z.std(axis=0), 1e-300)
+    places = points_apart(np.column_stack([scaled]), min(k, len(z)), np.random.default_rng(0))
+    return np.resize(places * np.maximum(z.std(axis=0), 1e-300), (k, z.shape[1]))
+
+
+class InitialParameters(NamedTuple):
+    """Means (k, d), weights (k,) and precisions of a mixture, in the shapes of scikit-learn."""
+
+    means: Array
+    weights: Array
+    precisions: Array
+
+
+def start(
+    X: Any,
+    n_components: int | str,
+    *,
+    covariance_type: str = "full",
+    sample_weight: Any = None,
+    random_state: RandomState = None,
+) -> InitialParameters:
+    """Return means, weights and precisions from which other libraries can start.
+
+    They are those of a fit of :class:`GaussianMixture`, which needs no restarts.
+
+    Parameters
+    ----------
+    X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+    n_components : int or "auto"
+        The number k of components; ``"auto"`` for the least Bayesian information criterion.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default "full"
+        Type of the precisions. Use ``"spherical"`` for k-means.
+    sample_weight : array of shape (n_samples,), optional
+        Number of times each row counts.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers.
+
+    Returns
+    -------
+    means : array of shape (k, n_features)
+    weights : array of shape (k,)
+        In decreasing order.
+    precisions : array
+        Inverses of the covariances: of shape (k, d, d) for ``"full"``, (d, d) for ``"tied"``,
+        (k, d) for ``"diag"``, (k,) for ``"spherical"``.
+
+    See Also
+    --------
+    GaussianMixture : Covariances of any shape.
+    SphericalMixture : Spherical covariances, one variance or several.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(2_000, 8, 5, radius=6.0, random_state=0)
+    >>> means, weights, precisions = im.start(X, 8, covariance_type="spherical", random_state=0)
+    >>> means.shape, weights.shape, precisions.shape
+    ((8, 5), (8,), (8,))
+    >>> KMeans(8, init=means, n_init=1).fit(X).cluster_centers_.shape
+    (8, 5)
+    """
+    check_option("covariance_type", covariance_type, SHARED_TYPES)
+    model = GaussianMixture(
+        n_components, covariance_type=covariance_type, random_state=random_state
+    ).fit(X, sample_weight=sample_weight)
+    left_out = [note.values["columns"] for note in model.notes_ if note.code == "columns_left_out"]
+    if left_out and covariance_type != "spherical":
+        raise InputError(
+            "precisions_infinite",
+            "columns {columns} of X are constant, so that their precisions are infinite; leave "
+            "them out, or use `covariance_type='spherical'` if only means are needed",
+            columns=left_out[0],
+        )
+    return InitialParameters(model.means_, model.weights_, model.precisions_)

@@ -1,0 +1,498 @@
+"""RegressionMixture: several regression lines when it is unknown which row is on which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, NotRequired, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
+from implicitmoments.description import RegressionMixtureDescription, as_floats, column_names
+from implicitmoments.evaluation import RowFunction
+from implicitmoments.mixture2.diagnostics import Evidence, floor_notes, richer_gain
+from implicitmoments.mixture2.estimator import (
+    Evaluator,
+    Fit,
+    MixtureEstimator,
+    most_probable,
+    probabilities,
+)
+from implicitmoments.mixture2.family import Family
+from implicitmoments.mixture2.gaussian_mixture import student_scales
+from implicitmoments.mixture2.lines import FLOOR, LEAST_RATIO, Line, Lines
+from implicitmoments.mixture2.standard_errors import Errors
+from implicitmoments.mixture2.students import Student, Students
+from implicitmoments.notes import Note
+from implicitmoments.picture_data import Distribution, LinePicture, RowSample
+from implicitmoments.rows import RandomState, Rows, Source
+from implicitmoments.rows.outliers import Near, count_far, far_limit, few_enough, near_rule, probe_rows
+from implicitmoments.validation import check_flag, check_option, check_unknowns, check_whole
+
+OUTLIER_ROUNDS = 3  # of fits and rules: outliers may hide behind others
+FAR = 5.0  # times the limit of outliers: regressions keep heavy tails of the noise
+LEAST_NOISE = 1e-5  # of the scale of y: less is the floor of the fit
+
+
+@dataclass(frozen=True, eq=False)
+class NearLines:
+    """Keeps rows (x, y) that are near some line, or whose x is far: leverage is no error."""
+
+    lines: Floats  # (k, 1 + d), the intercept first
+    limit: float  # distance along y from all lines beyond which a row is an outlier
+    points: Near
+    before: NearLines | None = None  # a rule that rows have to fulfil as well
+
+    def __call__(self, block: Any) -> Array | None:
+        """Return which rows of a block are kept; None for all, and for rows without y."""
+        if "y" not in block:
+            return None
+        xp = namespace_of(block["x"])
+        near = distances(self.lines, block["x"], block["y"]) <= self.limit
+        inside = self.points({"x": block["x"]})
+        near = near if inside is None else near | ~inside
+        kept = None if self.before is None else self.before(block)
+        near = near if kept is None else near & kept
+        return None if bool(xp.all(near)) else near
+
+
+def distances(lines: Floats, x: Array, y: Array) -> Array:
+    """Return the distance along y of each row from the nearest line, (n,)."""
+    xp = namespace_of(x)
+    means = x @ move_like(lines[:, 1:].T, x) + move_like(lines[:, 0], x)
+    return xp.min(xp.abs(y[:, None] - means), axis=1)
+
+
+def find_outliers(rows: Rows, lines: Floats, before: NearLines | None) -> NearLines | None:
+    """Return a rule that leaves out rows far from all lines; None if there are none."""
+    probe = probe_rows(rows).block
+    x, y = (np.asarray(to_numpy(probe[name]), dtype=np.float64) for name in ("x", "y"))
+    limit = far_limit(np.asarray(distances(lines, x, y)), rows.kept)
+    rule = NearLines(lines, FAR * limit, near_rule(rows, labelled=False), before)
+    n_out = int(rows.as_given().fold(_Far(rule), width=4, what="outliers").get("out", 0))
+    return rule if limit > 0 and n_out and few_enough(n_out, rows.kept) else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Far:
+    """Counts rows that a rule leaves out."""
+
+    rule: NearLines
+
+    def __call__(self, block: Any) -> dict[str, Any]:
+        return count_far(self.rule, block)
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
+    r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
+
+    Each row lies on one of k lines (planes, with more features), on line i with probability
+    :math:`w_i`. The fit maximises the likelihood of y given x. The search on a sample starts from
+    lines grown by splits, merged groups of residuals and small sets of rows; moves split and merge
+    lines while the likelihood rises, and independent searches are crossed with each other. EM on
+    all rows ends the fit.
+
+    Rows may be NumPy arrays, arrays of other libraries and devices, or a source. Whatever uses
+    every row is a sum over blocks; searches use a sample. Results are arrays of the library and
+    device of the rows.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 2
+        The number k of components. k lines may not have more coefficients than there are rows.
+        ``"auto"`` grows and prunes lines while BIC falls.
+    noise_type : {"shared", "separate"}, default "shared"
+        One standard deviation for all lines, or one for each.
+    noise : {"gaussian", "student"}, default "gaussian"
+        The distribution of the noise. ``"student"`` is Student's t with degrees of freedom that
+        are estimated, one number for all lines: rows far from every line then count little. No
+        rows are left out as outliers.
+    fit_intercept : bool, default True
+        Whether components have intercepts of their own. If not, lines go through the origin.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    errors : {"observed", "robust"} or None, default "observed"
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component. Of lines
+        these are rows whose label is far from all of them and whose x is not far: a far x may be
+        the most informative one. ``stats_["outliers"]`` counts them.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
+
+    Attributes
+    ----------
+    weights_ : array of shape (k,)
+        In decreasing order.
+    coef_ : array of shape (k, n_features)
+    intercept_ : array of shape (k,)
+    noise_ : array of shape (k,)
+        Standard deviations; equal where they are shared. Of Student's t its scales, which are
+        smaller than standard deviations by a factor :math:`\sqrt{(\nu - 2)/\nu}` for
+        :math:`\nu > 2`.
+    degrees_of_freedom_ : float
+        Of Student's t, between 1 and 1,000; infinite for Gaussian noise.
+    weight_errors_, coef_errors_, intercept_errors_, noise_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
+    degrees_of_freedom_errors_ : float or None
+        Standard error of ``degrees_of_freedom_``; NaN if they are at a bound, 0 for Gaussian
+        noise.
+    n_components_ : int
+        The number k of components.
+    lower_bound_ : float
+        Mean log-likelihood per row, without outliers. That of y given x.
+    n_iter_ : int
+        Iterations over all rows.
+    converged_ : bool
+        Whether iterations stopped by ``tol``.
+    notes_ : Notes
+        Findings about the fit, which print as sentences.
+    stats_ : dict
+        ``rows_used``; ``outliers`` left out; ``misclassification_rate``, expected;
+        ``bic_by_n_components`` of ``"auto"``, on the rows searched;
+        ``mean_log_likelihood_history`` of EM; ``seconds_search`` and ``seconds_em``;
+        ``rows_seen`` after ``partial_fit``.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
+
+    See Also
+    --------
+    RegressionMixtureDensity : The joint density of x and y alone.
+    GaussianMixture : Covariances of any shape.
+    ActivationSumRegressor : A sum of known activations of hidden directions.
+
+    Examples
+    --------
+    >>> from implicitmoments import RegressionMixture
+    >>> from implicitmoments.datasets import make_regression_mixture
+    >>> X, y, truth = make_regression_mixture(5_000, 3, 4, noise=0.2, random_state=0)
+    >>> model = RegressionMixture(n_components=3, random_state=0).fit(X, y)
+    >>> model.coef_.shape
+    (3, 4)
+    >>> round(float(model.noise_[0]), 2)
+    0.2
+    >>> model.predict(X[:2]).shape, model.predict_component(X[:2], y[:2]).shape
+    ((2,), (2,))
+    """
+
+    n_components: int | str = 2
+    _: KW_ONLY
+    noise_type: str = "shared"
+    noise: str = "gaussian"
+    fit_intercept: bool = True
+    max_components: int = 50
+    max_iter: int = 500
+    tol: float = 1e-7
+    errors: str | None = "observed"
+    drop_outliers: bool = True
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    fewest_rows = 2
+    labelled = True
+    answers: ClassVar[Mapping[str, str]] = {
+        "predictions": "predict",
+        "components": "predict_component",
+        "probabilities": "predict_proba",
+        "densities": "score_samples",
+        "samples": "sample",
+    }
+    saved: ClassVar[Mapping[str, Any]] = {
+        **RegressionMixtureDescription.saved,
+        "_near": NotRequired[NearLines | None],
+    }
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "",
+        "components": "Rows by most probable line, on the direction along which the slopes differ "
+        "most.",
+        "components_of_one": "Rows and the line, along its slope.",
+        "components_one_column": "Rows by most probable line.",
+        "fit": "Residuals of {target} from the most probable line of each row, and those of "
+        "labels drawn from the model. If the model is right, both have the same distribution.",
+    }
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the fit with a batch of rows.
+
+        The first batch is fitted as by :meth:`fit`. Every further batch moves the sums of EM
+        towards its own (stepwise EM); batches should be random subsets of all rows.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+        y : array of shape (n_samples,) or column name
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call.
+
+        Returns
+        -------
+        self
+        """
+        return self._partial_fit(X, y, sample_weight)
+
+    def _families(self) -> list[Family]:
+        lines = Lines(self.noise_type == "separate", self.fit_intercept)
+        return [Students.of(lines) if self.noise == "student" else lines]
+
+    def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
+        self._check_enough(rows.n)
+        self._check_unknowns(rows)
+        self._near = None
+        return replace(rows, wide=True), []
+
+    def _check_unknowns(self, rows: Rows) -> None:
+        """Raise where lines have more coefficients than there are rows."""
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_unknowns(k, rows.n_features + self.fit_intercept, round(max(rows.kept, rows.total)))
+
+    def _fit(self, rows: Rows, seed: int) -> None:
+        """Fit lines, leave out rows far from all of them, and go on from there."""
+        self._stream = None
+        rows, notes = self._select_rows(rows)
+        self._lines_before: Any = None
+        fit = self._fit_rows(rows, np.random.default_rng(seed))
+        given = rows
+        for _ in range(OUTLIER_ROUNDS if self.drop_outliers and self.noise != "student" else 0):
+            line = fit.found.family.parameters(fit.sums, fit.rest)
+            enough = line.weights * rows.total > line.coef.shape[1] + 2
+            lines = np.column_stack([line.intercept, line.coef])[enough]
+            rule = find_outliers(rows, lines, self._near) if len(lines) else None
+            if rule is None:
+                break
+            self._near, rows = rule, rows.kept_by(rule)
+            self._lines_before = line if enough.all() else None
+            fit = self._fit_rows(rows, np.random.default_rng(seed))
+        n_out = given.kept - rows.kept
+        if n_out:
+            notes.append(Note("outliers_dropped", {"n": n_out}))
+        del self._lines_before
+        self._store(fit, rows, notes)
+        self.stats_["outliers"] = n_out
+
+    def _start_parameters(self, rows: Rows) -> Any:  # noqa: ARG002
+        return getattr(self, "_lines_before", None)
+
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+        family = fit.found.family
+        lines: Any = family.base if isinstance(family, Students) else family
+        if lines.q <= rows.n_features:
+            notes = [*notes, self._dependent_note(lines)]
+        fit.found.stats["start"] = "lines"
+        super()._store(fit, rows, notes)
+        self._inputs = {"mean": lines.centre, "root": np.linalg.pinv(lines.whitener)}
+
+    def _dependent_note(self, lines: Lines) -> Note:
+        """Return a note on inputs that are linear functions of one another."""
+        names, n = column_names(self), lines.q - 1
+        within = lines.whitener @ np.linalg.pinv(lines.whitener)
+        columns = [names[j] for j in np.flatnonzero(np.diag(within) < 1 - 1e-6)]
+        return Note("inputs_dependent", {"n": n, "of": len(names), "columns": columns})
+
+    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:  # noqa: ARG002
+        student = isinstance(parameters, Student)
+        line = parameters.base if student else parameters
+        self.degrees_of_freedom_ = parameters.freedom if student else math.inf
+        intercept = line.intercept if self.fit_intercept else np.zeros(len(line.weights))
+        values = (line.weights, line.coef, intercept, np.sqrt(line.variances))
+        names = ("weights_", "coef_", "intercept_", "noise_")
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
+
+    def _store_errors(self, errors: Errors | None) -> None:
+        names = ("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_")
+        for name in (*names, "degrees_of_freedom_errors_"):
+            setattr(self, name, None)
+        if errors is None:
+            return
+        found, k = errors.family, self._k()
+        if found is None:
+            found = Line(errors.weights, np.full(self.coef_.shape, np.nan), *[np.full(k, np.nan)] * 2)
+        self.degrees_of_freedom_errors_ = found.freedom if isinstance(found, Student) else 0.0
+        line = found.base if isinstance(found, Student) else found
+        noise = line.variances / (2 * as_floats(self.noise_))  # of the square root
+        values = (errors.weights, line.coef, line.intercept, noise)
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, value if isinstance(self.coef_, np.ndarray) else move_like(value, self.coef_))
+
+    def _units_of(self, family: Family) -> dict[str, Any]:
+        lines = family.base if isinstance(family, Students) else family
+        return {name: getattr(lines, name) for name in ("centre", "whitener", "y_centre", "y_unit")}
+
+    def _family_with(self, units: dict[str, Any]) -> Family:
+        (family,) = self._families()
+        if isinstance(family, Students):
+            return replace(family, base=replace(family.base, **units))
+        return replace(family, **units)  # type: ignore[type-var]
+
+    def _line(self) -> Line:
+        """Return the fitted lines in NumPy."""
+        parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
+        weights, coef, intercept, noise = map(as_floats, parts)
+        return Line(weights / weights.sum(), coef, intercept, noise**2)
+
+    def _evaluator(self) -> Evaluator:
+        line = self._line()
+        d = line.coef.shape[1]
+        scale = float(np.sqrt(line.variances.max()))
+        family = Lines(
+            separate_noise=True,
+            centre=np.zeros(d),
+            whitener=np.eye(d),
+            y_unit=scale if scale > 0 else 1.0,
+        )
+        if math.isinf(self.degrees_of_freedom_):
+            return Evaluator.of(family, line)
+        return Evaluator.of(Students(family), Student(line.weights, line, self.degrees_of_freedom_))
+
+    def _prediction(self) -> RowFunction:
+        line = self._line()
+        coef, intercept = line.weights @ line.coef, float(line.weights @ line.intercept)
+
+        def predicted(x: Array) -> Any:
+            return x @ move_like(coef, x) + intercept
+
+        return RowFunction(predicted)
+
+    def predict_proba(self, X: Any, y: Any = None) -> Any:
+        """Return the probability of each line given (x, y).
+
+        Without y it is the weight of the line, whatever x is.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        array of shape (n_samples, k)
+        """
+        check_is_fitted(self)
+        weights = self._line().weights
+
+        def prior(x: Array) -> Any:
+            return move_like(weights, x) + namespace_of(x).zeros_like(x[:, :1])
+
+        if y is None and not isinstance(X, Source):
+            return RowFunction(prior).evaluate(self, X)
+        return self._function(probabilities).evaluate(self, X, y)
+
+    def predict_component(self, X: Any, y: Any = None) -> Any:
+        """Return the most probable line of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        array of int of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self._function(most_probable).evaluate(self, X, y)
+
+    def sample(
+        self, n_samples: int = 1, random_state: RandomState = None, *, X: Any = None
+    ) -> tuple[Any, Any, Any]:
+        """Draw rows from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows to draw, where X is not given.
+        random_state : int, generator or None; by default that of the estimator
+        X : array of shape (n_samples, n_features), optional
+            Inputs at which y is drawn. By default they are drawn too, from a Gaussian with the
+            mean and covariance of the inputs that were fitted.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        labels : array of int of shape (n_samples,)
+            The line of each row.
+        """
+        rng = np.random.default_rng(self._seed(random_state))
+        if X is None:
+            n, root = check_whole("n_samples", n_samples, 1), self._inputs["root"]
+            X = move_like(self._inputs["mean"] + rng.normal(size=(n, len(root))) @ root, self.coef_)
+        else:
+            X = RowFunction(lambda x: x).evaluate(self, X)
+        line, n = self._line(), int(X.shape[0])
+        labels = rng.choice(len(line.weights), size=n, p=line.weights)
+        noise = rng.normal(size=(n, 1)) * student_scales(self.degrees_of_freedom_, n, rng)
+        offsets = line.intercept[labels] + np.sqrt(line.variances)[labels] * noise[:, 0]
+        slopes = move_like(line.coef[labels], X)
+        y = namespace_of(X).sum(X * slopes, axis=1) + move_like(offsets, X)
+        return X, y, index_like(labels, X)
+
+    def _n_parameters(self) -> int:
+        q = len(self._inputs["root"]) + self.fit_intercept
+        k = self._k()
+        noise = k if self.noise_type == "separate" else 1
+        return k - 1 + k * q + noise + bool(np.isfinite(self.degrees_of_freedom_))
+
+    def _shape_notes(self, evidence: Evidence) -> list[Note]:
+        """Return notes on noise at its floor, and on noise that differs between lines."""
+        sample = evidence.sample
+        lines: Any = sample.family
+        if not isinstance(lines, Lines):
+            return []
+        sums = evidence.found.sums
+        shared = lines.pool(sums, sample.rest)
+        variances = np.broadcast_to(lines.variances(sums, lines.solve(sums)[1], shared), len(sums))
+        low = variances <= 1.01 * (LEAST_RATIO * shared if lines.separate_noise else FLOOR)
+        notes = list(floor_notes(np.flatnonzero(low)))
+        if not lines.separate_noise and not notes and len(sums) > 1:
+            gain = richer_gain(evidence, replace(lines, separate_noise=True), sample.features)
+            if gain > 0:
+                notes.append(Note("noise_differs", {"gain": gain}))
+        return notes
+
+    def _title(self) -> str:
+        k = self._k()
+        return "one linear regression" if k == 1 else f"a mixture of {k:,} linear regressions"
+
+    def _noise_free(self, rows: RowSample) -> bool:
+        least = LEAST_NOISE * float(rows.y.std() or 1.0)
+        return float(as_floats(self.noise_).max()) <= least
+
+    def _component_view(self, rows: RowSample) -> LinePicture:
+        line = self._line()
+        labels = self._most_probable(rows, rows.y)
+        noise = np.sqrt(line.variances)
+        return LinePicture(
+            line.weights, line.coef, line.intercept, noise, labels, self.degrees_of_freedom_
+        )
+
+    def _fit_view(self, rows: RowSample) -> Distribution:
+        drawn = self._residuals(rows, as_floats(self.sample(X=rows.given)[1]))
+        axis = "residual from its line (σ of the noise)"
+        return Distribution("Residuals", axis, self._residuals(rows, rows.y), drawn)
+
+    def _most_probable(self, rows: RowSample, y: Floats) -> Any:
+        return np.asarray(to_numpy(self.predict_component(rows.given, y)))
+
+    def _residuals(self, rows: RowSample, y: Floats) -> Floats:
+        own, line = self._most_probable(rows, y), self._line()
+        apart = y - np.einsum("nd,nd->n", rows.x, line.coef[own]) - line.intercept[own]
+        return np.asarray(apart / np.sqrt(np.maximum(line.variances[own], 1e-300)))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole("max_iter", self.max_iter, 1)
+        check_flag("fit_intercept", self.fit_intercept)
+        check_option("noise_type", self.noise_type, ("shared", "separate"))
+        check_option("noise", self.noise, ("gaussian", "student"))

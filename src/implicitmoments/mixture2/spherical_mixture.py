@@ -1,0 +1,234 @@
+"""SphericalMixture: the model of the paper, by the search of all mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar, NotRequired
+
+import numpy as np
+
+from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.description import SphericalMixtureDescription
+from implicitmoments.mixture2.estimator import Fit, Options
+from implicitmoments.mixture2.family import Family
+from implicitmoments.mixture2.gaussian_mixture import GaussianEstimator
+from implicitmoments.mixture2.gaussians import Gaussians
+from implicitmoments.mixture2.standard_errors import Errors
+from implicitmoments.moments.components import Components, component_stats
+from implicitmoments.notes import InputError, Note
+from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import restore_columns
+from implicitmoments.rows.outliers import Near
+from implicitmoments.validation import (
+    check_even_order,
+    check_option,
+    check_variance,
+    check_whole,
+)
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
+    r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
+
+    The search is that of :class:`GaussianMixture`, which fits components of other shapes. With an
+    ``order``, means are decoded from implicit moments (the setting of Theorem 4.19, by orthogonal
+    decomposition), also when there are more components than features, and compete by likelihood
+    with k-means groups as the start of the search. EM on all rows ends the fit.
+
+    Rows may be in memory, on a device or in a source that is read block by block: the search
+    holds samples of bounded size, and EM passes over all rows. Arrays are returned in the library
+    of the rows and on their device.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 2
+        The number k of components. ``"auto"`` starts from the number at which merging
+        micro-components gives the least Bayesian information criterion, and splits and merges
+        components while it falls.
+    variance : float, optional
+        The common variance :math:`\sigma^2`, where it is known; estimated by default.
+    covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
+        One variance for all components, or one each. The moments assume one for all.
+    order : {2, 4, 6} or "auto", default "auto"
+        The even order of the moment from which components are decoded, together with the moment
+        of one and a half times that order. With ``"auto"`` none are decoded.
+    n_moves : int, default 40
+        The most moves that a search makes on a sample; 0 for EM alone.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
+
+    Attributes
+    ----------
+    weights_ : array of shape (k,)
+        In decreasing order.
+    means_ : array of shape (k, n_features)
+    variance_ : float, or array of shape (k,)
+        One for all components, or one each; of the columns that are not constant. Constant ones
+        are left out of the fit, with a note; a row with another value there has density 0.
+    weight_errors_, mean_errors_, variance_errors_ : arrays or None
+        Standard errors, in the shapes of the parameters; NaN where a note says so.
+    n_components_ : int
+        The number k of components.
+    converged_ : bool
+        Whether iterations stopped by ``tol``.
+    n_iter_ : int
+        Iterations over all rows.
+    lower_bound_ : float
+        Mean log-likelihood per row, without outliers.
+    decoded_components_ : Components or None
+        The components decoded from the moments, if any, in standardised coordinates, with
+        ``notes`` on what the moments leave open; see
+        :meth:`implicitmoments.moments.ImplicitMoments.components`.
+    notes_ : Notes
+        Findings about the fit, which print as sentences.
+    stats_ : dict
+        ``start`` of the search; ``rows_used``, and ``outliers`` left out;
+        ``misclassification_rate``, expected; ``bic_by_n_components`` of ``"auto"``, on the rows
+        searched; ``mean_log_likelihood_history`` of EM; ``resolved``, ``spectra``,
+        ``noise_floor``, ``ranks`` and ``moment_orders`` where moments were decoded; ``rows_seen``
+        after ``partial_fit``.
+    n_features_in_, feature_names_in_ : number of columns; their names, where they have any
+
+    See Also
+    --------
+    GaussianMixture : Covariances of any shape.
+    SphericalMixtureDensity : The density alone, also where components overlap.
+    SphericalMixtureClusterer : Labels by a test of pairs of rows.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, truth = im.datasets.make_spherical_mixture(
+    ...     5_000, 8, 5, radius=5.0, separation=4.0, random_state=0
+    ... )
+    >>> model = im.SphericalMixture(8, random_state=0).fit(X)
+    >>> model.means_.shape, round(model.variance_, 1)
+    ((8, 5), 1.0)
+    >>> model.predict(X[:3]).shape, model.predict_proba(X[:3]).shape
+    ((3,), (3, 8))
+    >>> rows, components = model.sample(4)
+    >>> rows.shape, model.score(rows) > -20
+    ((4, 5), True)
+    """
+
+    n_components: int | str = 2
+    _: KW_ONLY
+    variance: float | None = None
+    covariance_type: str = "tied_spherical"
+    order: int | str = "auto"
+    n_moves: int = 40
+    max_iter: int = 500
+    tol: float = 1e-7
+    max_components: int = 50
+    drop_outliers: bool = True
+    errors: str | None = None
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    saved: ClassVar[Mapping[str, Any]] = {
+        **SphericalMixtureDescription.saved,
+        "decoded_components_": NotRequired[Components | None],
+        "_near": NotRequired[Near | None],
+        "_constants": NotRequired[Floats | None],
+    }
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
+        "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
+        "another number of components, or columns that differ in scale.",
+        **GaussianEstimator.captions,
+    }
+
+    def _type(self) -> str:
+        return "tied_spherical" if np.ndim(self.variance_) == 0 else "spherical"
+
+    def _covariances(self) -> Floats:
+        return np.repeat(self._variances()[:, None], len(self._varying), axis=1)
+
+    def _families_of(self, covariance_type: str) -> list[Family]:
+        return [Gaussians(covariance_type, variance=self.variance)]
+
+    def _options(self, rows: Rows) -> Options:
+        options = super()._options(rows)
+        if self.order == "auto":
+            return replace(options, n_moves=self.n_moves)
+        decoded = {"initial": "moments", "order": int(self.order) // 2}
+        return replace(options, n_moves=self.n_moves, **decoded)
+
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+        components: Components | None = fit.found.stats.pop("components", None)
+        super()._store(fit, rows, notes)
+        self.stats_ |= component_stats(components)
+        if components is not None:  # a constant column is at the origin of the coordinates
+            self.stats_["resolved"] = int(components.resolved.sum())
+            whole = [
+                restore_columns(part, self._constant_values, 0.0)
+                for part in (components.vectors, components.guesses)
+            ]
+            components = replace(components, vectors=whole[0], guesses=whole[1])
+        self.decoded_components_ = components
+
+    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:  # noqa: ARG002
+        means = restore_columns(parameters.means, self._constant_values)
+        self.weights_, self.means_ = move_like(parameters.weights, like), move_like(means, like)
+        self.variance_ = self._shaped(parameters.covariances)
+
+    def _shaped(self, whole: Floats) -> Any:
+        tied = self.covariance_type == "tied_spherical"
+        return float(whole[0, 0]) if tied else move_like(whole[:, 0], self.means_)
+
+    def _store_errors(self, errors: Errors | None) -> None:
+        for name in ("weight_errors_", "mean_errors_", "variance_errors_"):
+            setattr(self, name, None)
+        if errors is None:
+            return
+        unknown = np.full((self._k(), len(self._varying)), np.nan)
+        found = errors.family
+        means, variances = (unknown, unknown) if found is None else found[1:]
+        means = restore_columns(means, self._constant_values, 0.0)
+        self.weight_errors_ = move_like(errors.weights, self.means_)
+        self.mean_errors_ = move_like(means, self.means_)
+        self.variance_errors_ = self._shaped(variances)
+
+    def _n_parameters(self) -> int:
+        return super()._n_parameters() - (self.variance is not None)
+
+    def _title(self) -> str:
+        k = self._k()
+        return "one spherical Gaussian" if k == 1 else f"a mixture of {k:,} spherical Gaussians"
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_whole("max_iter", self.max_iter, 1)
+        check_even_order(self.order, 6)
+        check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
+        if self.order != "auto" and self.n_components == "auto":
+            raise InputError(
+                "order_needs_number",
+                "`order={order}` decodes a given number of components; set `n_components`, or "
+                "use `order='auto'`",
+                order=self.order,
+            )
+        if check_variance(self.variance) is not None and self.covariance_type == "spherical":
+            raise InputError(
+                "variance_known_and_estimated",
+                "`variance={variance:g}` is known, so there is none to estimate per component; "
+                "use `variance=None` or `covariance_type='tied_spherical'`",
+                variance=self.variance,
+            )
