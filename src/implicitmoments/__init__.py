@@ -1,7 +1,7 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
 The folders are the data flow: ``rows`` → ``circuits`` → ``projections`` → ``moments`` →
-``problems`` → ``mixture``, ``regression``, ``activation``, ``density``, ``clustering`` → ``plot``,
+``problems`` → ``mixture`` → ``activation``, ``density``, ``clustering`` → ``plot``,
 ``saving`` → ``report`` → ``cli``. After Diakonikolas and Kane, *Implicit High-Order Moment Tensor
 Estimation and Learning Latent Variable Models*.
 
@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from implicitmoments.activation import ActivationSumRegressor
     from implicitmoments.clustering import SphericalMixtureClusterer
     from implicitmoments.density import RegressionMixtureDensity, SphericalMixtureDensity
-    from implicitmoments.mixture import GaussianMixture, SphericalMixture, start
+    from implicitmoments.mixture import (
+        GaussianMixture,
+        RegressionMixture,
+        SphericalMixture,
+        start,
+    )
     from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
     from implicitmoments.notes import AssumptionWarning, FitWarning
-    from implicitmoments.regression import RegressionMixture
     from implicitmoments.saving import ModelFileError, load, save
 
     __version__: str
@@ -46,7 +50,7 @@ _HOMES = {
     "HermiteProblem": "moments",
     "ModelFileError": "saving",
     "MomentProblem": "moments",
-    "RegressionMixture": "regression",
+    "RegressionMixture": "mixture",
     "RegressionMixtureDensity": "density",
     "SphericalMixture": "mixture",
     "SphericalMixtureClusterer": "clustering",

@@ -43,27 +43,18 @@ LIBRARIES = ("implicitmoments", "sklearn")  # frames that a warning does not poi
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
-        "searches_disagree",
-        *("line_looks_double", "line_missing", "directions_not_identified", "noise_at_floor"),
-        *("rows_limit_lines", "choice_uncertain", "heavy_tails", "noise_differs"),
-        *("polynomial_predicts", "components_not_round", "components_differ_in_covariance"),
-        *("components_are_one", "component_missing", "bic_prefers_fewer", "columns_correlated"),
-        *("columns_differ_in_spread", "components_identical"),
-        *("biases_likely", "negative_component", "neuron_missing"),
-        *("local_optimum", "search_exhausted", "components_borrow", "covariance_undetermined"),
-        "variance_at_floor",
-        "errors_unknown",
+        *("components_are_one", "component_missing", "not_round", "heavy_tails", "noise_differs"),
+        *("at_floor", "search_doubtful", "directions_not_identified", "polynomial_predicts"),
+        *("biases_likely", "negative_component", "neuron_missing", "errors_unknown"),
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
         *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
-        "inputs_not_gaussian",  # grown lines compete there, and the likelihood judges
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large", "components_merged"),
         "digits_lost",  # rounding, in the last digits that the rows have
-        "moments_unresolved",  # the likelihood judges
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

@@ -19,15 +19,14 @@ NOTES: dict[str, str] = {
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
     "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
     "leave such columns out before the fit",
-    "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
-    "which may determine it alone; check or remove them",
     "value_stands_apart": "column {column} has the value {value:g} in {share:percent} of the "
     "rows, far from all its other values: if it stands for a missing number, it decides the fit; "
     "replace it or leave these rows out",
-    "heavy_tails": "the noise has heavier tails than a Gaussian: with Student's t of "
-    "{freedom:.1f} degrees of freedom and {found:count component} BIC is lower by {gain:,.0f} "
-    "than with {k:count Gaussian one}; try `noise='student'`, of `GaussianMixture` or "
-    "`RegressionMixture`, unless columns hold few values",
+    "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
+    "which may determine it alone; check or remove them",
+    "heavy_tails": "the noise has heavier tails than a Gaussian: Student's t with about "
+    "{freedom:.0f} degrees of freedom lowers BIC by {gain:,.0f}; try `noise='student'` of "
+    "`GaussianMixture` or `RegressionMixture`",
     "errors_too_large": "no standard errors: the information has {n:,} parameters, "
     "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
     "parameters",
@@ -41,33 +40,9 @@ NOTES: dict[str, str] = {
     "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
     "linear functions of one another, so their coefficients are not determined, and those of "
     "least norm are taken; leave some of them out",
-    "constant_labels": "y is constant, so all lines coincide",
-    "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the Jarque-Bera "
-    "test rejects: {columns}; largest skewness {skewness:.2g}, largest excess kurtosis "
-    "{kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian). The "
-    "likelihood does not assume Gaussian inputs, but the initialisation does: compare "
-    "`lower_bound_` for several values of `random_state`",
-    "line_looks_double": "line {line} looks like two: splitting it would raise the log-likelihood "
-    "by {gain:.0f}, more than the {penalty:.0f} that BIC charges; a line may be missing, or y is "
-    "not linear in x, or the noise depends on x; try more components",
     "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
     "lower by {gain:.0f}; try `noise_type='separate'`: with one for all, lines that overlap are "
     "biased, and standard errors do not cover that",
-    "searches_disagree": "two independent searches ended {apart:.1f} nats apart: the likelihood "
-    "has several maxima, and a higher one may have been missed; compare `lower_bound_` for a few "
-    "values of `random_state`, and use more rows or fewer lines",
-    "line_missing": "the residuals have a peak of {peak:.1f} standard errors, where noise gives "
-    "at most {noise_maximum:.1f}: a line may be missing; try more components",
-    "rows_limit_lines": "{most:count line} fitted, the largest number that is tried with so few "
-    "rows, though BIC may be lower for more: use more rows, or compare `bic()` of larger "
-    "`n_components`",
-    "choice_uncertain": "BIC of {k:count line} is only {difference:.1f} higher, and two searches "
-    "for {k:count line} ended {apart:.1f} nats apart: another search may prefer that number; "
-    "compare `bic()` of `n_components={k}` for a few values of `random_state`",
-    "noise_at_floor": "the noise of lines {lines} is at its floor, {ratio:.2g} times that of all "
-    "lines together: the likelihood has no maximum where a line passes through few rows, or "
-    "through equal values of y; such a line may mean nothing, and other seeds may find others; "
-    "use `noise_type='shared'` or fewer components, or more rows",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
@@ -175,60 +150,23 @@ NOTES: dict[str, str] = {
     # mixture
     "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
-    "columns_differ_in_spread": "the spread about the means goes from {least_spread:.3g} "
-    "({least}) to {most_spread:.3g} ({most}), but the model has one variance for all columns: "
-    "groups may be split or merged; use `GaussianMixture` with `covariance_type={kind!r}`",
-    "components_differ_in_covariance": "components have different covariances (standard "
-    "deviations from {least_spread:.3g} to {most_spread:.3g}), but the model has one for all, and "
-    "BIC of one each is lower by {gain:,.0f}: groups may be split or merged; use "
-    "`covariance_type={kind!r}`",
-    "columns_correlated": "columns are correlated within components ({columns}: "
-    "{correlation:.2f}), but not in the model, and BIC of full covariances is lower by "
-    "{gain:,.0f}; use `covariance_type={kind!r}`",
-    "components_not_round": "components are not spherical: up to {ratio:.1f} times as wide along "
-    "{direction} as across; BIC of such covariances is lower by {gain:,.0f} with "
-    "{k:count component}; use `GaussianMixture` with `covariance_type={kind!r}`",
+    "not_round": "components do not have the shape that the model assumes: "
+    "`covariance_type={kind!r}` lowers BIC by {gain:,.0f}; use `GaussianMixture` with that type",
+    "at_floor": "components {which} have the least variance that the fit allows along some "
+    "column: their rows hardly vary there, and the likelihood depends on that bound; look for "
+    "repeated values, use fewer components or more rows",
+    "search_doubtful": "independent searches ended in different optima, so a better fit may "
+    "exist; compare `lower_bound_` for a few values of `random_state`",
     "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
     "or, where groups do not have the shape that the model assumes, set `n_components`",
-    "components_overlap": "components overlap (expected misclassification rate {rate:.0%}): a "
-    "group of another shape is covered by several components; use `GaussianMixture` with another "
-    "`covariance_type`, choose the number with the least `icl()`, or set `n_components`",
-    "bic_prefers_fewer": "BIC is lower with {fewer:count component} than with {k}, so there may "
-    "be fewer; use `n_components={fewer}` or `n_components='auto'`",
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
-    "log-likelihood by {loss:.1f}, which chance explains; BIC charges {penalty:.1f} for a "
-    "component; use `n_components={fewer}` or `n_components='auto'`",
-    "components_identical": "components {which} have the same mean and covariance, so the model "
-    "has {fewer:count component} in fact; many rows may be equal, or the components were not "
-    "told apart: check the data, or use `n_components={fewer}`",
-    "component_missing": "a component is likely to be missing: BIC is lower by {gain:,.0f} with "
-    "{more:count component} (those that look like two: {which}); use `n_components={more}` or "
+    "log-likelihood by {loss:.1f}, which chance explains; use `n_components={fewer}` or "
     "`n_components='auto'`",
-    "local_optimum": "components overlap or have few rows, and no moments confirm them: the fit "
-    "may be one of several local optima; compare `lower_bound_` for a few values of "
-    "`random_state`",
-    "moments_unresolved": "the moments alone resolve {resolved} of {k} components: those that EM "
-    "started from ({start}) are confirmed by their likelihood alone; in doubt compare "
-    "`lower_bound_` for a few values of `random_state`",
-    "variance_at_floor": "components {which} have the least variance that the fit allows along "
-    "some direction, by the precision of the rows, by values that repeat or by `reg_covar` of "
-    "`GaussianMixture`: their rows hardly vary there, and the likelihood depends on that bound; "
-    "look for values that stand for missing ones, or for a column that depends on others",
+    "component_missing": "a component is likely to be missing: splitting component {which} lowers "
+    "BIC by {gain:,.0f}; use `n_components={more}` or `n_components='auto'`",
     "digits_lost": "column {column} is so far from 0, {deviations:.0e} deviations of the {what}, "
     "that densities and estimates have about {digits} digits; subtract a constant from it first",
     "columns_left_out": "columns without variation were left out of the fit: {columns}",
-    "columns_dependent": "column {column} is a linear function of column {other}: covariances are "
-    "singular but for a least variance; leave one of them out",
-    "columns_repeated": "column {column} is a linear function of column {other}, and counts twice "
-    "where columns are independent within a component; leave one of them out",
-    "covariance_undetermined": "{n:count row} for {parameters} parameters of one component do not "
-    "determine a covariance of `covariance_type={kind!r}`; use more rows, or "
-    "`covariance_type='diag'` or `'spherical'`",
-    "components_borrow": "components {which} have too few rows for a covariance of their own "
-    "(fewer than {fewest:.3g}), and borrow from the pooled covariance; use more rows, or a "
-    "`covariance_type` with fewer parameters",
-    "search_exhausted": "the search tried all `n_moves={n_moves}` moves, so the fit may be a "
-    "local optimum; increase `n_moves`",
     # clustering
     "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
     "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "

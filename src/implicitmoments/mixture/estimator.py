@@ -1,49 +1,35 @@
-"""Fits of mixtures of Gaussians: of all rows at once, and batch by batch."""
+"""The base of the mixture estimators: one fit, and what a fitted mixture answers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import (
-    Array,
-    check_squares,
-    move_like,
-    namespace_of,
-    to_numpy,
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.estimator import Fact, FittedEstimator
+from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
+from implicitmoments.mixture.choose_k import choose_k
+from implicitmoments.mixture.diagnostics import (
+    Evidence,
+    component_notes,
+    misclassification_rate,
+    tail_note,
 )
-from implicitmoments.description import column_names, fit_columns
-from implicitmoments.estimator import constant_notes
-from implicitmoments.mixture.alternatives import (
-    bounded_note,
-    find_better,
-    renumbered,
-    with_names,
-)
-from implicitmoments.mixture.diagnostics import Evidence, Within, look_within, notes_on
-from implicitmoments.mixture.far_groups import fit_by_scale
-from implicitmoments.mixture.fit import GaussianFit, search_again
-from implicitmoments.mixture.gaussians import CovarianceType, Gaussians
-from implicitmoments.mixture.incremental import Stream, begin_stream, continue_stream
-from implicitmoments.mixture.standard_errors import (
-    MixtureErrors,
-    ScoredGaussians,
-    standard_errors,
-)
-from implicitmoments.mixture.starts import Options
-from implicitmoments.mixture.summary import MixtureSummary
-from implicitmoments.mixture.view import View
-from implicitmoments.notes import InputError, Note, warn_of
-from implicitmoments.rows import ArraySource, RandomState, Rows, as_seed, weights_of
-from implicitmoments.rows.constants import are_constant, find_constants, restore_columns
-from implicitmoments.rows.digits import digits_notes
-from implicitmoments.rows.draws import Integers
+from implicitmoments.mixture.em import Course, FeatureRows, Sample, Stream, normalise, run_em
+from implicitmoments.mixture.family import Family
+from implicitmoments.mixture.standard_errors import MOST_PARAMETERS, Errors, standard_errors
+from implicitmoments.mixture.starts import decoded_start, find_optimum, micro_components
+from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.rows import Block, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.outliers import Outliers, leave_out_outliers
-from implicitmoments.rows.view import LARGEST_SINGLE
-from implicitmoments.search import SEARCH, WHOLE, Budget, Fitted, run_em, unknown_errors
 from implicitmoments.validation import (
     check_enough_rows,
     check_errors,
@@ -52,344 +38,431 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-UNKNOWN_ERRORS = ("errors_too_large", "errors_unknown")
-# notes that say why a component has no variance
-FLOOR_EXPLAINED = {
-    *("columns_dependent", "columns_repeated", "components_borrow"),
-    *("few_rows_per_component", "covariance_undetermined"),
-}
-SPHERICAL = ("spherical", "tied_spherical")
-REFIT = 1.5  # rows held by partial_fit are fitted anew when they have grown by this factor
+SAMPLE_ROWS = 20_000  # rows of a search at least, if there are so many
+ROWS_PER_COMPONENT = 400  # of a search
+FEW_ROWS, FEW_PER_PARAMETER = 2_000, 20  # of the first, small sample
+FORGETTING = 0.7  # exponent of the share of a batch in the sums of ``partial_fit``
 
 
-class MixtureEstimator(MixtureSummary):
-    """A mixture of Gaussians that is fitted by starts that compete, moves, and EM."""
+@dataclass(frozen=True)
+class Options:
+    """What the user chose for a search."""
+
+    k: int | None  # None to choose it
+    most: int  # components that are tried at most
+    max_iter: int
+    tol: float
+    n_moves: int = 40
+    n_init: int = 1
+    start: Any = None  # parameters from which EM starts
+    initial: str = "merge"  # "merge", "k-means++" or "moments"
+    order: int | None = None  # r of decoded moments of orders 2r and 3r
+
+
+class Found(NamedTuple):
+    """A mixture that a search found in a sample."""
+
+    family: Family
+    sample: Sample
+    sums: Floats  # (k, s)
+    sure: bool  # whether the search leaves no doubt
+    stats: dict[str, Any]
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion in the sample, in the user's units."""
+        level = float(self.sample.e_step(self.sums[None]).levels[0])
+        level += self.sample.n * self.family.log_jacobian
+        n_parameters = self.family.n_parameters(len(self.sums))
+        return -2 * level + n_parameters * math.log(self.sample.n)
+
+
+class Fit(NamedTuple):
+    """A mixture that was fitted to all rows."""
+
+    found: Found
+    sums: Floats  # (k, s)
+    rest: Floats
+    level: float  # log-likelihood of all rows, in the user's units
+    n: float  # the sum of their weights
+    course: Course
+
+
+def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.Generator) -> Found:
+    """Search for a mixture in a sample of the rows."""
+    began = perf_counter()
+    family = family.prepare(rows)
+    stats: dict[str, Any] = {}
+    sample = draw_sample(family, rows, rows_for(family, options.k), rng)
+    if options.start is not None:
+        sums, sure, stats["start"] = family.sums_of(options.start, sample.n), True, "given"
+    else:
+        sums, sure = search(family, rows, sample, options, rng, stats)
+    stats["seconds_search"] = perf_counter() - began
+    return Found(family, sample, sums, sure, stats)
+
+
+def fit_all_rows(found: Found, rows: Rows, options: Options) -> Fit:
+    """Run EM on all rows from what a search found."""
+    began = perf_counter()
+    everything = all_rows(found.sample, rows, found.sums)
+    sums = found.sums * (everything.n / found.sums[:, 0].sum())
+    course = run_em(everything, sums[None], tol=options.tol, max_iter=options.max_iter)
+    exact = replace(everything, single=False) if isinstance(everything, Stream) else found.sample
+    shift = found.family.log_jacobian
+    level = float(exact.e_step(course.sums).levels[0]) + exact.n * shift
+    history = [value / exact.n + shift for value in course.history]
+    found.stats["mean_log_likelihood_history"] = [*history, level / exact.n]
+    found.stats["seconds_em"] = perf_counter() - began
+    return Fit(found, course.sums[0], exact.rest, level, exact.n, course)
+
+
+def rows_for(family: Family, k: int | None) -> int:
+    """Return how many rows a search for k components holds."""
+    return max(SAMPLE_ROWS, (k or 1) * max(ROWS_PER_COMPONENT, 2 * family.n_parameters(1)))
+
+
+def draw_sample(family: Family, rows: Rows, n: int, rng: np.random.Generator) -> Sample:
+    """Hold some rows, as far as memory allows, and their features."""
+    return Sample.of(family, rows.sample(n, rng, width=family.n_features))
+
+
+def all_rows(sample: Sample, rows: Rows, sums: Floats) -> FeatureRows:
+    """Return all rows for EM: the sample if it holds them, otherwise a pass over the source."""
+    scaled = sums * (sample.n / sums[:, 0].sum())
+    fast = sample.in_single(scaled)
+    if len(sample.weights) == rows.kept:
+        return fast
+    return replace(Stream.of(sample.family, rows), single=fast is not sample)
+
+
+def search(
+    family: Family,
+    rows: Rows,
+    sample: Sample,
+    options: Options,
+    rng: np.random.Generator,
+    stats: dict[str, Any],
+) -> tuple[Floats, bool]:
+    """Return the best mixture (k, s) of a sample, and whether the search leaves no doubt."""
+    stats |= {"start": options.initial, "sample_rows": len(sample.weights)}
+    if options.k is None:
+        choice = choose_k(sample, rng, options.most)
+        stats["bic_by_n_components"] = choice.bic
+        return choice.sums, True
+    k, start = options.k, None
+    few = max(FEW_ROWS, FEW_PER_PARAMETER * family.n_parameters(k))
+    if options.initial != "merge" or options.n_moves == 0:
+        start = plain_start(sample, options, rng, stats)
+        if options.n_moves == 0:
+            return start, True
+    elif 3 * few < len(sample.weights):
+        small = draw_sample(family, rows, few, rng)
+        start = find_optimum(small, k, rng, options.n_moves, n_chains=1).sums
+    best = find_optimum(sample, k, rng, options.n_moves, start=start)
+    for _ in range(options.n_init - 1):
+        other = find_optimum(sample, k, rng, options.n_moves)
+        levels = [sample.e_step(each.sums[None]).levels[0] for each in (best, other)]
+        best = other if levels[1] > levels[0] else best
+    return best
+
+
+def plain_start(
+    sample: Sample, options: Options, rng: np.random.Generator, stats: dict[str, Any]
+) -> Floats:
+    """Return a start without a search: k-means groups, or components decoded from moments."""
+    k = options.k or 1
+    sums = micro_components(sample, k, rng)
+    if len(sums) < k:  # equal rows
+        sums = np.repeat(sample.total[None, : sample.family.n_own], k, axis=0) / k
+    if options.initial != "moments":
+        return sums
+    sums = run_em(sample, sums[None], max_iter=30).sums[0]
+    decoded = decoded_start(sample, sums, options.order, rng)
+    if decoded is None:
+        return sums
+    stats["components"] = decoded[1]
+    levels, ends = run_em(sample, np.stack([sums, decoded[0]]), max_iter=60)[:2]
+    stats["start"] = "moments" if levels[1] >= levels[0] - 0.1 else "k-means++"
+    return ends[1] if stats["start"] == "moments" else ends[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """A fitted mixture as a function of rows: log densities and responsibilities."""
+
+    family: Family
+    coefficients: Floats  # (k, n_features), log weights included
+
+    @classmethod
+    def of(cls, family: Family, parameters: Any) -> Evaluator:
+        """Return the mixture of some parameters; the family has units of its own."""
+        coefficients = family.coefficients_at(*family.vectors(parameters))
+        weights = np.asarray(parameters.weights, dtype=np.float64)
+        coefficients[:, 0] += np.log(np.maximum(weights / weights.sum(), 1e-300))
+        return cls(family, coefficients)
+
+    def __call__(self, block: Block) -> tuple[Array, Array]:
+        """Return log densities (n,) and responsibilities (k, n) of a block."""
+        features = self.family.features(block)
+        log_density, shares = normalise(
+            self.family.logits(move_like(self.coefficients, features), features)
+        )
+        return log_density + self.family.log_jacobian, shares
+
+
+def answer(
+    evaluator: Evaluator, finish: Callable[[Array, Array], Array], x: Array, *labels: Array
+) -> Array:
+    """Return a function of log densities and responsibilities in the precision of the rows."""
+    xp, block = namespace_of(x), {"x": x}
+    if labels:
+        block["y"] = labels[0]
+    found = finish(*evaluator(block))
+    real = xp.isdtype(found.dtype, "real floating") and xp.isdtype(x.dtype, "real floating")
+    return xp.astype(found, x.dtype, copy=False) if real else found
+
+
+def log_densities(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return the log density of each row."""
+    return log_density
+
+
+def probabilities(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return responsibilities (n, k)."""
+    return namespace_of(shares).matrix_transpose(shares)
+
+
+def most_probable(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return the most probable component of each row."""
+    return namespace_of(shares).argmax(shares, axis=0)
+
+
+def log_largest(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
+    """Return the logarithm of the largest responsibility of each row."""
+    xp = namespace_of(shares)
+    return xp.log(xp.max(shares, axis=0))
+
+
+class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstimator):
+    """A mixture of any family: ``fit`` reads as the algorithm."""
 
     n_components: int | str
     tol: float
     max_iter: int
-    n_moves: int
     max_components: int
-    drop_outliers: bool
     errors: str | None
-    random_state: RandomState
-    rows_per_block: int | None
+    iterative: ClassVar[bool] = True
+    answers: ClassVar[Mapping[str, str]] = {}
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit the mixture and return the most probable component of every row.
+    # what a subclass supplies
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in :meth:`fit`.
+    def _families(self) -> list[Family]:
+        """Return the families that compete by BIC; most often one."""
+        raise NotImplementedError
 
-        Returns
-        -------
-        array of int of shape (n_samples,)
-        """
-        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+    def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
+        """Return the rows of the fit: without outliers and constant columns."""
+        raise NotImplementedError
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Update the fit with a batch of rows.
+    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:
+        """Set the fitted attributes in the library of the rows."""
+        raise NotImplementedError
 
-        The first rows, 400 per component and at least 20,000, are held and fitted as by
-        :meth:`fit`; they fix the number of components and the type of covariance. From then on
-        sums of EM are kept, and a random sample of as many rows. Each batch is processed by a
-        few EM steps. Whenever the number of rows has doubled, starts compete and moves are tried
-        on the sample; its likelihood decides. The result depends slightly on the order and size
-        of the batches, each of which should be a random subset of all rows.
+    def _store_errors(self, errors: Errors | None) -> None:
+        """Set the standard errors; None for none."""
+        raise NotImplementedError
 
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
-        y : ignored
-        sample_weight : array of shape (n_samples,) or column name, optional
-            How often each row counts, in the same unit in every call. Sources bring their own.
+    def _evaluator(self) -> Evaluator:
+        """Return the fitted mixture as a function of rows."""
+        raise NotImplementedError
 
-        Returns
-        -------
-        estimator
-            Fitted to all rows so far.
+    def _shape_notes(self, evidence: Evidence) -> list[Note]:
+        """Return notes on the shape of components."""
+        raise NotImplementedError
 
-        Examples
-        --------
-        >>> import implicitmoments as im
-        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
-        >>> model = im.SphericalMixture(3, random_state=0)
-        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
-        3000.0
-        """
-        self._check_parameters()
-        seed, begun = as_seed(self.random_state), hasattr(self, "_stream")
-        said = {id(note): note for note in self.notes_} if begun else {}
-        opened = open_rows(self, X, None, sample_weight, reset=not begun, as_counts=True)
-        with opened as (rows, _):
-            if not begun or self._stream is None:
-                self._hold(rows, self._held if begun else None, seed)
-            else:
-                self._continue(rows, self._stream, seed)
-        warn_of(note for note in self.notes_ if id(note) not in said)
-        return self
+    def _start_parameters(self, rows: Rows) -> Any:  # noqa: ARG002
+        """Return the parameters from which EM starts, if the user gave any."""
+        return None
+
+    # fit
 
     def _fit(self, rows: Rows, seed: int) -> None:
-        self._stream: Stream | None = None
-        self._held: dict[str, Array] | None = None
-        self._view: View | None = None  # of the rows held
-        self._fitted = 0
-        self._check_enough(rows.n)
-        if rows.small if isinstance(rows.source, ArraySource) else rows.n <= SEARCH.rows:
-            rows = rows.merged()
-        self._fit_rows(rows, seed)
+        self._stream: dict[str, Any] | None = None
+        kept, notes = self._select_rows(rows)
+        fit = self._fit_rows(kept, np.random.default_rng(seed))
+        self._store(fit, kept, notes)
 
-    def _hold(self, rows: Rows, held: dict[str, Array] | None, seed: int) -> None:
-        """Keep the first rows and fit them; begin a stream when there are enough."""
-        picked = rows.pick(np.arange(rows.n))
-        columns = {name: picked[name] for name in ("x", "counts") if name in picked}
-        if held is not None:
-            if ("counts" in columns) != ("counts" in held):
-                raise InputError(
-                    "sample_weight_in_some_calls",
-                    "`sample_weight` must be given in every call of `partial_fit` or in none",
-                )
-            xp = namespace_of(held["x"])
-            columns = {name: xp.concat([held[name], columns[name]]) for name in held}
-        rows = Rows(ArraySource(**columns), rows_per_block=self.rows_per_block)
-        self._check_enough(rows.n)
-        view = None if held is None else getattr(self, "_view", None)  # old files have none
-        grown = view is None or rows.n >= min(SEARCH.rows, REFIT * self._fitted)
-        if view is None or grown or not self._still_constant(rows):
-            view, self._fitted = self._fit_rows(rows, seed), rows.n
-        else:
-            self._refine(view, rows)
-        self._stream, self._held, self._view = None, columns, view
-        self.stats_["rows_seen"] = rows.total
-        if rows.n >= SEARCH.rows_for(self._k()):
-            kept = view.hold(self._without_outliers(rows).rows.without(self._constant_values))
-            self._stream = begin_stream(view, kept, view.inside(self._mixture()))
-            self._held = None
-
-    def _refine(self, view: View, rows: Rows) -> None:
-        """Run EM on held rows of which a part was fitted before."""
-        kept, n_out, self._near = self._without_outliers(rows)
-        kept = kept.without(self._constant_values)
-        start = view.inside(self._mixture())
-        found = run_em(view.family, view.rows(kept), start, self._options(kept).final)
-        self._store(view.fitted(found), view.family.kind, kept)
-        self.stats_ |= {"outliers": n_out, "rows_used": kept.kept}
-        self.notes_ = self.notes_.without("not_converged").without("outliers_dropped")
-        if n_out:
-            self.notes_.append(Note("outliers_dropped", {"n": n_out}))
-        self._note_convergence()
-        self._store_errors(kept, view)
-
-    def _continue(self, rows: Rows, before: Stream, seed: int) -> None:
-        """Update a stream; where its mixture was compared with others, check it again."""
-        view, rng = before.view, np.random.default_rng((seed, before.n_seen))
-        rows, n_out, _ = self._without_outliers(rows)
-        if not self._still_constant(rows):
-            self._begin_again(rows, n_out, before, seed)
-            return
-        rows = rows.without(self._constant_values)
-        options = replace(self._options(rows), k=before.mixture.k)
-        search = search_again(view, options, rng)
-        self._stream = stream = continue_stream(before, view.rows(rows), search, rng)
-        level = stream.sums.level - view.log_unit
-        passes = self.n_iter_ + 2  # the first of which has no step before it
-        fitted = Fitted(view.outside(stream.mixture), level, (), self.converged_, passes)
-        self._store(fitted, view.family.kind, rows)
-        self.stats_["outliers"] += n_out
-        if n_out:
-            self.notes_ = self.notes_.without("outliers_dropped")
-            self.notes_.append(Note("outliers_dropped", {"n": self.stats_["outliers"]}))
-        self.stats_ |= {"rows_seen": stream.sums.total, "corrections": stream.corrections}
-        sample = view.back(stream.sample)
-        sample = sample.weighted(stream.sums.total / sample.total)
-        if stream.searched_at > before.searched_at:
-            held = stream.sample.hold()
-            parts = [(held, view.family.e_step(held, stream.mixture).level)]
-            better = find_better(view, stream.mixture, parts, None, sample, options, rng)
-            better = self._numbered(bounded_note(better, options), stream.mixture)
-            within = look_within(view, sample, self._mixture(), rng)
-            self._check(within, better, None, sample)
-        self._store_errors(sample, view)
-
-    def _still_constant(self, rows: Rows) -> bool:
-        """Say whether columns that were left out have the same value in further rows."""
-        return self._constant_values is None or are_constant(rows, self._constant_values)
-
-    def _begin_again(self, rows: Rows, n_out: int, before: Stream, seed: int) -> None:
-        """Fit the sample of a stream anew, together with rows in which more columns vary."""
-        sample, batch = before.view.back(before.sample).block, rows.hold().block
-        x = restore_columns(to_numpy(sample["x"]), self._constant_values)
-        counts = to_numpy(weights_of(sample))
-        counts = counts * (before.sums.total / counts.sum())
-        held = {"x": move_like(x, batch["x"]), "counts": move_like(counts, batch["x"])}
-        rows = Rows(ArraySource(batch["x"], counts=weights_of(batch)))
-        left_out, self._view = self.stats_["outliers"] + n_out, None
-        self._hold(rows, held, seed)
-        self.stats_["outliers"] += left_out
-
-    def _fit_rows(self, rows: Rows, seed: int) -> View:
-        """Leave out outliers and constant columns, fit, measure the fit, and store it."""
-        rng = np.random.default_rng(seed)
-        rows, n_out, self._near = self._without_outliers(rows)
-        self._check_enough(n_out + max(rows.kept, round(rows.total)))
-        rows = rows.without(find_constants(rows))
+    def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> Fit:
+        """Fit the family, or the one of least BIC."""
         options = self._options(rows)
-        found = fit_by_scale(rows, options, rng)
-        self.stats_: dict[str, Any] = {**found.stats, "outliers": n_out, "rows_used": rows.kept}
-        self._store_fit(found, rows)
-        within = look_within(found.view, rows, self._mixture(), rng)
-        better = self._numbered(found.better, found.fitted.state)
-        self._check(within, better, found.n_moves, rows)
-        order = self._order(found.fitted.state)
-        which = np.flatnonzero(np.isin(order, found.at_floor)).tolist()
-        if which and FLOOR_EXPLAINED.isdisjoint(self.notes_.codes):
-            self.notes_.append(Note("variance_at_floor", {"which": which}))
-        self.notes_ += self._rounding_notes(found, options.epsilon)
-        self._store_errors(rows, found.view)
-        return found.view
-
-    def _rounding_notes(self, found: GaussianFit, epsilon: float) -> list[Note]:
-        """Return a note on digits of the means of components whose variance is not at a bound."""
-        state = found.fitted.state
-        free = np.isin(np.arange(state.k), found.at_floor, invert=True)
-        sizes, deviations = np.abs(state.means[free]), np.sqrt(state.variances[free])
-        return digits_notes(sizes, deviations, epsilon, self._names(), "component")
-
-    def _numbered(self, note: Note | None, state: Gaussians) -> Note | None:
-        """Return a note on a mixture with the numbers and names that the estimator has."""
-        if note is None:
-            return None
-        note = renumbered(note, np.argsort(self._order(state)))
-        return with_names(note, self._names(), scaled="scale" in fit_columns(self))
-
-    def _names(self) -> list[str]:
-        """Return the names of the columns that were not left out."""
-        names = column_names(self)
-        return [names[j] for j in self._varying]
-
-    def _store_fit(self, found: GaussianFit, rows: Rows) -> None:
-        """Store a fit of all rows."""
-        self._store(found.fitted, found.view.family.kind, rows)
-
-    def _check(self, within: Within, better: Note | None, n_moves: int | None, rows: Rows) -> None:
-        """Store what was measured about the means, and the notes on it."""
-        self.stats_["misclassification_rate"] = within.misclassification_rate
-        if self._type.shape == "spherical":
-            spreads = restore_columns(within.spreads, self._constant_values, 0.0)
-            self.stats_["spread_by_column"] = spreads.tolist()
-            self.stats_["width_by_component"] = within.widths.tolist()
-        most = self.max_components if self.n_components == "auto" else None
-        self.notes_ = notes_on(
-            Evidence(
-                rows,
-                self._mixture(),
-                self._type,
-                self._names(),
-                self.stats_,
-                within,
-                most,
-                better,
-                n_moves,
-            )
-        )
-        self.notes_ += constant_notes(self, self._constant_values)
-        self._note_convergence()
-
-    def _note_convergence(self) -> None:
-        if not self.converged_:
-            self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
-
-    def _store(self, fitted: Fitted[Gaussians], kind: CovarianceType, rows: Rows) -> None:
-        """Store parameters, the heaviest component first unless it was given, and EM's course.
-
-        In the library and the precision of the rows, and on their device. Columns that the rows
-        leave out get their values as means, and no variance.
-        """
-        state, like = fitted.state, rows.first["x"]
-        state = state.take(self._order(state))
-        self._constants = rows.constants
-        means = restore_columns(state.means, rows.constants)
-        self.weights_, self.means_ = move_like(state.weights, like), move_like(means, like)
-        self._store_freedom(float(state.freedom[0]))
-        self._store_covariances(state.covariances, kind)
-        self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter - 1
-        self.lower_bound_ = float(fitted.level)
-        self.stats_["mean_log_likelihood_history"] = fitted.history
-
-    def _order(self, state: Gaussians) -> Integers:
-        """Return the order of components: the heaviest first, unless they were given."""
-        given = self.stats_["start"] == "given"
-        return np.arange(state.k) if given else np.argsort(-state.weights, kind="stable")
-
-    def _store_errors(self, rows: Rows, view: View) -> None:
-        """Store standard errors, if asked for; note where there are none."""
-        self.weight_errors_: Any = None
-        self.mean_errors_: Any = None
-        for code in UNKNOWN_ERRORS:
-            self.notes_ = self.notes_.without(code)
-        if self.errors is None:
-            self._store_shape_errors(None)
-            return
-        known = view.family.known is not None
-        scored = ScoredGaussians(self._mixture(), self._type, known)
-        found = standard_errors(rows, scored, robust=self.errors == "robust")
-        self.weight_errors_ = move_like(found.weights, self.means_)
-        means = restore_columns(found.means, self._constant_values, 0.0)
-        self.mean_errors_ = move_like(means, self.means_)
-        self._store_shape_errors(found)
-        self.notes_ += unknown_errors(scored, found.weights)
-
-    def _final(self) -> Budget:
-        """Return the budget of EM on all rows, of which the last pass only measures the fit."""
-        return replace(WHOLE, steps=self.max_iter + 1, tol=self.tol)
-
-    def _going_on(self) -> bool:
-        """Say whether rows of earlier calls of :meth:`partial_fit` are part of the fit."""
-        return getattr(self, "_stream", None) is not None or bool(getattr(self, "_held", None))
-
-    def _store_covariances(self, whole: Any, kind: CovarianceType) -> None:
-        """Store covariances (k, d, d) or (k, d)."""
-        raise NotImplementedError
-
-    def _drops_outliers(self) -> bool:
-        return self.drop_outliers
-
-    def _store_freedom(self, freedom: float) -> None:
-        """Store the degrees of freedom; infinite where components are Gaussian by assumption."""
-
-    def _store_shape_errors(self, found: MixtureErrors | None) -> None:
-        """Store standard errors of covariances and degrees of freedom."""
-        raise NotImplementedError
+        found = [search_sample(family, rows, options, rng) for family in self._families()]
+        best = found[0]
+        if len(found) > 1:
+            criteria = [each.bic for each in found]
+            best = found[int(np.argmin(criteria))]
+            names = [each.family.name for each in found]
+            best.stats["bic_by_covariance_type"] = dict(zip(names, criteria, strict=True))
+        return fit_all_rows(best, rows, options)
 
     def _options(self, rows: Rows) -> Options:
-        """Return what the user chose, for rows without outliers."""
+        auto = self.n_components == "auto"
+        return Options(
+            k=None if auto else int(self.n_components),
+            most=min(self.max_components, rows.kept),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            start=self._start_parameters(rows),
+        )
+
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+        """Set all fitted attributes, the heaviest component first unless they were given."""
+        family, sample = fit.found.family, fit.found.sample
+        if fit.found.stats["start"] != "given":
+            fit = fit._replace(sums=fit.sums[np.argsort(-fit.sums[:, 0], kind="stable")])
+        parameters = family.parameters(fit.sums, fit.rest)
+        self._store_parameters(family, parameters, rows.first["x"])
+        self.lower_bound_ = fit.level / fit.n
+        self.n_iter_, self.converged_ = fit.course.n_iter, fit.course.converged
+        shares = sample.shares(fit.sums * (sample.n / fit.n))
+        evidence = Evidence(sample, shares, fit.found.sure, np.random.default_rng(0))
+        self.notes_ = Notes([*self._fit_notes(evidence), *notes])
+        self._keep_errors(fit, parameters)
+        rate = misclassification_rate(shares, sample.weights)
+        counts = {"rows_used": rows.kept, "rows_counted": rows.total}
+        self.stats_ = {**fit.found.stats, **counts, "misclassification_rate": rate}
+
+    def _fit_notes(self, evidence: Evidence) -> list[Note]:
+        """Return notes on the number and shape of components, and on convergence."""
+        found = list(component_notes(evidence))
+        if "few_rows_per_component" not in [note.code for note in found]:
+            found += self._shape_notes(evidence)
+            tails = tail_note(evidence)
+            found += [] if tails is None else [tails]
+        k, most = len(evidence.found.sums), self.max_components
+        if self.n_components == "auto" and k == most:
+            found.append(Note("stopped_at_max_components", {"most": most}))
+        if not self.converged_:
+            found.append(Note("not_converged", {"max_iter": self.max_iter}))
+        return found
+
+    def _keep_errors(self, fit: Fit, parameters: Any) -> None:
+        """Compute standard errors, if asked for; note where there are none."""
+        if self.errors is None:
+            self._store_errors(None)
+            return
+        robust = self.errors == "robust"
+        found = standard_errors(fit.found.sample, parameters, fit.n, robust=robust)
+        self._store_errors(found)
+        if found.family is None:
+            n = fit.found.family.n_parameters(len(fit.sums))
+            values = {"n": n, "most": MOST_PARAMETERS} if n > MOST_PARAMETERS else {"n": n}
+            code = "errors_too_large" if n > MOST_PARAMETERS else "errors_unknown"
+            self.notes_.append(Note(code, values))
+
+    # partial fit
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Update the sums of the fit by a batch of rows, a step of stepwise EM."""
+        self._check_parameters()
+        begun = getattr(self, "_stream", None) is not None
+        how: dict[str, Any] = {"labelled": self.labelled, "fewest": self.fewest_rows}
+        opened = open_rows(self, X, y, sample_weight, reset=not begun, as_counts=True, **how)
+        with opened as (rows, _):
+            kept, notes = self._select_rows(rows)
+            if not begun:
+                fit = self._fit_rows(kept, np.random.default_rng(as_seed(self.random_state)))
+                self._store(fit, kept, notes)
+                self._stream = {
+                    "sums": fit.sums,
+                    "rest": fit.rest,
+                    "units": self._units_of(fit.found.family),
+                    "seen": kept.total,
+                }
+            else:
+                self._step(kept)
+        self.stats_["rows_seen"] = self._stream["seen"]  # type: ignore[index]
+        warn_of(() if begun else self.notes_)
+        return self
+
+    def _units_of(self, family: Family) -> dict[str, Any]:
+        """Return what ``prepare`` learned, as plain arrays."""
         raise NotImplementedError
 
-    def _without_outliers(self, rows: Rows) -> Outliers:
-        """Leave out outliers, if asked for.
+    def _family_with(self, units: dict[str, Any]) -> Family:
+        """Return the fitted family with some units."""
+        raise NotImplementedError
 
-        Rows that lie too far out for single precision are read in double precision, and so are
-        those of which products of columns are needed, which lose half of the digits.
+    def _step(self, rows: Rows) -> None:
+        """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
+        state = self._stream
+        if state is None:
+            raise ValueError("partial_fit has not begun")
+        family = self._family_with(state["units"])
+        batch = Stream.of(family, rows)
+        seen = state["seen"] + batch.n
+        share = (batch.n / seen) ** FORGETTING
+        old = state["seen"]
+        new = batch.e_step(state["sums"][None] * (batch.n / old))
+        for name, part in (("sums", new.sums[0]), ("rest", batch.rest)):
+            state[name] = seen * ((1 - share) * state[name] / old + share * part / batch.n)
+        state["seen"] = seen
+        parameters = family.parameters(state["sums"], state["rest"])
+        self._store_parameters(family, parameters, rows.first["x"])
+        self.lower_bound_ = float(new.levels[0]) / batch.n + family.log_jacobian
+        self.n_iter_ += 1
+        self._store_errors(None)
+
+    # answers
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return int(self.weights_.shape[0])  # type: ignore[attr-defined]
+
+    def _function(self, finish: Callable[[Array, Array], Array]) -> RowFunction:
+        evaluator = self._evaluator()
+        width = evaluator.family.n_features + 2 * len(evaluator.coefficients)
+        function = partial(answer, evaluator, finish)
+        return RowFunction(function, labelled=self.labelled, width=width)
+
+    def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
+        return self._function(log_densities)
+
+    def icl(self, X: Any, y: Any = None) -> float:
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        The Bayesian information criterion of the most probable assignment of the rows: it also
+        charges for components that overlap, so it counts clusters rather than components.
+
+        Parameters
+        ----------
+        X, y : as for :meth:`bic`
+
+        Returns
+        -------
+        float
         """
-        k = 1 if self.n_components == "auto" else int(self.n_components)
-        spherical = self.covariance_type in SPHERICAL
-        found = leave_out_outliers(rows, k, drop=self._drops_outliers())
-        check_squares("X", found.rows.census.squares or 0.0)
-        long = (found.rows.census.longest or 0.0) > LARGEST_SINGLE**2
-        rows = replace(found.rows.as_given(), wide=long or not spherical)
-        return found._replace(rows=rows)
+        check_is_fitted(self)
+        doubt = self._function(log_largest).total(self, X, y)
+        return self.bic(X, y) - 2 * doubt.total
 
-    def _check_enough(self, n: int) -> None:
-        """Raise where there are fewer rows than components, or only one."""
-        check_enough_rows(n, 1 if self.n_components == "auto" else int(self.n_components))
+    def _evidence(self) -> list[Fact]:
+        rate = self.stats_.get("misclassification_rate", 1.0)
+        facts = self._bic_facts()
+        if self._k() > 1 and rate <= 0.05:
+            facts.append(Fact(True, Note("few_misclassified", {"rate": rate})))
+        return facts
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""
         super()._check_parameters()
         check_whole_or("n_components", self.n_components, ("auto",), 1)
-        for name, least in (("max_components", 1), ("n_moves", 0)):
-            check_whole(name, getattr(self, name), least)
+        check_whole("max_components", self.max_components, 1)
         check_number("tol", self.tol, 0.0)
         check_errors(self.errors)
+
+    def _check_enough(self, n: float) -> None:
+        """Raise where there are fewer rows than components."""
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(round(n), k)

@@ -1,377 +1,397 @@
-"""Gaussian components with covariances of any type: densities, and covariances from sums."""
+"""Mixtures of Gaussians with six types of covariance, as a family."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from implicitmoments.arrays import (
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.mixture.family import (
     TINY,
-    Array,
-    Entries,
-    Floats,
-    move_like,
-    namespace_of,
-    quadratic_rows,
+    Family,
+    pair_columns,
+    principal_scores,
+    symmetric,
 )
-from implicitmoments.rows import Block
-from implicitmoments.rows.fold import lift_pairs, lift_points, lift_squares
-from implicitmoments.search import Expectations, State
-from implicitmoments.search.em import Places
-from implicitmoments.search.noise import is_gaussian, log_constants, log_tails
+from implicitmoments.rows import Block, Rows, weights_of
 
-if TYPE_CHECKING:
-    Filled = Floats
-else:
-    Filled = Floats | None  # of a file of before; filled in when an object is made
-
-# From the fewest to the most parameters.
-COVARIANCE_TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
+LOG_2PI = float(np.log(2 * np.pi))
+COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
+LEAST_RATIO = 1e-5  # of a variance to the pooled one within components
+ROUNDING = 1e-13  # of sums of squares of standardised columns
 
 
-@dataclass(frozen=True, eq=False)
-class Gaussians(State):
-    r"""The mixture :math:`\sum_i w_i N(\mu_i, C_i)`, with weights (k,).
+class Gaussian(NamedTuple):
+    """Parameters of a mixture of Gaussians."""
 
-    Or of multivariate t distributions, of which the covariances are the scale matrices.
-    """
-
-    means: Annotated[Floats, Entries(("k d",))]
-    # (k, d, d), or diagonals (k, d); variances (k,) of all columns become diagonals
-    covariances: Annotated[Floats, Entries(("k d d", "k d", "k"), variances=True)]
-    # (k,), degrees of freedom, all equal; infinite, by default, for Gaussians
-    freedom: Filled = cast(Floats, None)  # noqa: RUF009
-
-    def __post_init__(self) -> None:
-        if cast(Any, self.freedom) is None:
-            object.__setattr__(self, "freedom", np.full(self.k, np.inf))
-        if self.covariances.ndim == 1:
-            diagonals = np.repeat(self.covariances[:, None], self.d, axis=1)
-            object.__setattr__(self, "covariances", diagonals)
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        return int(self.means.shape[1])
-
-    @property
-    def gaussian(self) -> bool:
-        """Whether components are Gaussian."""
-        return is_gaussian(self.freedom)
-
-    @property
-    def log_peaks(self) -> Floats:
-        """Log weight plus log density at the mean of each component, (k,)."""
-        return self._log_scales + log_constants(self.freedom, self.d)
-
-    @property
-    def _log_scales(self) -> Floats:
-        logs = np.log(np.maximum(self.weights, TINY))
-        return np.asarray(logs - 0.5 * precisions_of(self.covariances)[1])
-
-    def log_tails(self, joint: Array) -> Array:
-        """Return the tails of rows, (n, k), from log weight plus log density of Gaussians."""
-        xp = namespace_of(joint)
-        peaks = self._log_scales - 0.5 * self.d * math.log(2 * math.pi)
-        squares = xp.clip(2 * (move_like(peaks, joint) - joint), min=0.0)
-        return log_tails(squares, move_like(self.freedom, joint))
-
-    def in_law(self, joint: Array, tails: Array | None = None) -> Array:
-        """Return log weight plus log density from that of Gaussians, (n, k).
-
-        Parameters
-        ----------
-        tails : array of shape (n, k), optional
-            From :meth:`log_tails`, where they are known.
-        """
-        if self.gaussian:
-            return joint
-        rate = move_like(-0.5 * (self.freedom + self.d), joint)
-        tails = self.log_tails(joint) if tails is None else tails
-        return rate * tails + move_like(self.log_peaks, joint)
-
-    @property
-    def diagonal(self) -> bool:
-        """Whether covariances are diagonal."""
-        return self.covariances.ndim == 2
-
-    @property
-    def variances(self) -> Floats:
-        """Variances of the columns in each component, (k, d)."""
-        if self.diagonal:
-            return self.covariances
-        return np.diagonal(self.covariances, axis1=1, axis2=2)
-
-    @property
-    def pooled(self) -> Floats:
-        """Mean covariance of a row: (d, d), or its diagonal."""
-        return np.tensordot(self.weights / self.weights.sum(), self.covariances, axes=1)
-
-    @property
-    def slopes(self) -> Floats:
-        """Log weight plus log density of Gaussians, linear in (x, products, 1): (p, k).
-
-        Products are pairs of columns i ≤ j, or squares for diagonal covariances.
-        """
-        linear, offsets, precisions = self.linear_parts(self.covariances)
-        if self.diagonal:
-            products = -0.5 * precisions
-        else:
-            i, j = pairs(self.d)
-            products = precisions[:, i, j] * np.where(i == j, -0.5, -1.0)
-        return np.vstack([linear.T, products.T, offsets])
-
-    def linear_parts(self, covariances: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return what log weight plus log density has beside products, and the precisions.
-
-        Parameters
-        ----------
-        covariances : array
-            Those of all components, or one that all share, (1, d, d) or (1, d).
-
-        Returns
-        -------
-        linear, offsets, precisions : arrays of shape (k, d), (k,), and that of the covariances
-        """
-        precisions, log_dets = precisions_of(covariances)
-        if self.diagonal:
-            linear = precisions * self.means
-        else:
-            linear = np.matmul(precisions, self.means[:, :, None])[:, :, 0]
-        logs = np.log(np.maximum(self.weights, TINY)) - 0.5 * self.d * math.log(2 * math.pi)
-        offsets = logs - 0.5 * log_dets - 0.5 * np.sum(linear * self.means, axis=1)
-        return linear, offsets, precisions
-
-    def moved(self, center: Floats, scale: Floats | float) -> Gaussians:
-        """Return the mixture of ``center + scale · x``, with one scale or one for each column."""
-        scales = np.broadcast_to(np.asarray(scale, dtype=float), (self.d,))
-        factors = scales**2 if self.diagonal else np.outer(scales, scales)
-        means = center + scales * self.means
-        return replace(self, means=means, covariances=self.covariances * factors)
-
-    def take_columns(self, columns: Places) -> Gaussians:
-        """Return the mixture of some columns."""
-        covariances = self.covariances[:, columns]
-        if not self.diagonal:
-            covariances = covariances[:, :, columns]
-        return replace(self, means=self.means[:, columns], covariances=covariances)
-
-    @property
-    def shared(self) -> bool:
-        """Whether all components have the same covariance."""
-        return bool(np.all(self.covariances == self.covariances[:1]))
-
-    def expanded(self) -> Gaussians:
-        """Return the mixture with covariances as matrices (k, d, d)."""
-        if not self.diagonal:
-            return self
-        return replace(self, covariances=self.covariances[:, :, None] * np.eye(self.d))
+    weights: Floats  # (k,)
+    means: Floats  # (k, d)
+    covariances: Floats  # (k, d, d), or (k, d) if diagonal or spherical
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSums(Expectations):
-    """Sums over rows that EM needs, each row times its responsibilities."""
+class Gaussians(Family):
+    """Gaussians of one covariance type; features are 1, z and products of columns of z.
 
-    counts: Floats  # (k,)
-    points: Floats  # (k, d)
-    # (k, q), of products of pairs of columns i ≤ j, of squares, or of squared lengths (q = 1)
-    products: Floats
-    # (k,), factors and tails of Student's law; the counts and 0, by default, for Gaussians. Points
-    # and products are sums of rows times these factors.
-    factors: Filled = cast(Floats, None)  # noqa: RUF009
-    tails: Filled = cast(Floats, None)  # noqa: RUF009
-    # (k, d), points that were subtracted from the rows; 0 by default
-    about: Filled = cast(Floats, None)  # noqa: RUF009
+    z are the columns, centred and in units of their standard deviations (one unit for spherical
+    types). With a tied covariance the products are shared features: their coefficients are the
+    same for all components.
 
-    def __post_init__(self) -> None:
-        if cast(Any, self.factors) is None:
-            object.__setattr__(self, "factors", self.counts)
-            object.__setattr__(self, "tails", np.zeros(len(self.counts)))
-        if cast(Any, self.about) is None:
-            object.__setattr__(self, "about", np.zeros_like(self.points))
-        object.__setattr__(self, "products", self.products.reshape(len(self.counts), -1))
-
-    def __add__(self, other: Self) -> Self:
-        return replace(super().__add__(other.around(self.about)), about=self.about)
-
-    def times(self, factor: float) -> Self:
-        """Return the sums of rows that count ``factor`` times as much."""
-        return replace(super().times(factor), about=self.about)
-
-    def join(self, i: Places, j: Places) -> Self:
-        """Return the sums of components i and j as one, pair by pair."""
-        one, other = self._take(i), self._take(j).around(self.about[i])
-        joined = one + other
-        return replace(joined, log_likelihood=self.log_likelihood, total=self.total)
-
-    def _take(self, chosen: Places) -> Self:
-        own = [getattr(self, each.name)[chosen] for each in fields(self)[2:]]
-        return type(self)(self.log_likelihood, self.total, *own)
-
-    def around(self, about: Floats) -> Self:
-        """Return the same sums about other points (k, d)."""
-        step = self.about - about
-        if not step.any():
-            return self
-        # Σ (z + s)(z + s)ᵀ = Σ z zᵀ + p sᵀ + s pᵀ + n s sᵀ, with p the sum of n rows z
-        q, factors = self.products.shape[1], self.factors[:, None]
-        both = products_of(self.points + step, q) - products_of(self.points - step, q)
-        products = self.products + both / 2 + factors * products_of(step, q)
-        return replace(self, points=self.points + factors * step, products=products, about=about)
-
-
-def products_of(points: Floats, width: int) -> Floats:
-    """Return products of points (m, d): of pairs of columns, squares, or squared lengths.
-
-    (m, ``width``), which says which of them.
+    Parameters
+    ----------
+    covariance_type : str
+        One of ``COVARIANCE_TYPES``.
+    ridge : float
+        Least variance, relative to the variances of the columns.
+    variance : float, optional
+        Known variance of tied spherical components, in the user's units.
+    separable : bool
+        Whether shared features may be left out of the components' coefficients.
     """
-    d = points.shape[1]
-    if width == 1:
-        return np.asarray(np.sum(points**2, axis=1, keepdims=True))
-    lifted: Any = quadratic_rows(points, pairs=width > d)
-    return np.asarray(lifted[:, d:-1])
 
-
-@cache
-def pairs(d: int) -> tuple[Places, Places]:
-    """Return the pairs of columns i ≤ j, in the order of their products, each (d (d + 1) / 2,)."""
-    i, j = np.triu_indices(d)
-    i.flags.writeable = j.flags.writeable = False
-    return i, j
-
-
-@cache
-def symmetric(d: int) -> Places:
-    """Return the place in that order of each entry of a symmetric matrix, (d, d)."""
-    places = np.empty((d, d), dtype=np.int64)
-    i, j = pairs(d)
-    places[i, j] = places[j, i] = np.arange(len(i))
-    places.flags.writeable = False
-    return places
-
-
-def precisions_of(covariances: Floats) -> tuple[Floats, Floats]:
-    """Return inverses of covariances (k, d, d) or diagonals (k, d), and log determinants (k,)."""
-    if covariances.ndim == 2:
-        return 1 / covariances, np.log(covariances).sum(axis=1)
-    inverse = inverse_roots(covariances)
-    logs = np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
-    return np.matmul(inverse.transpose(0, 2, 1), inverse), -2 * logs
-
-
-def indefinite(matrices: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which of some matrices (k, d, d) are not positive definite, (k,).
-
-    By Cholesky factors, in a tenth of the time of eigenvalues; half of the matrices after the
-    other where there are such.
-    """
-    try:
-        np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        half = len(matrices) // 2
-        if half == 0:
-            return np.ones(1, dtype=bool)
-        return np.concatenate([indefinite(matrices[:half]), indefinite(matrices[half:])])
-    return np.zeros(len(matrices), dtype=bool)
-
-
-def inverse_roots(covariances: Floats) -> Floats:
-    """Return inverses of the Cholesky factors of covariances, (k, d, d), lower triangular."""
-    lower = np.linalg.cholesky(covariances)
-    identity = np.broadcast_to(np.eye(covariances.shape[-1]), covariances.shape)
-    return np.asarray(np.linalg.solve(lower, identity))
-
-
-@dataclass(frozen=True)
-class CovarianceType:
-    """One of ``COVARIANCE_TYPES``: what it asks of rows, and covariances from their sums."""
-
-    name: str
+    covariance_type: str = "full"
+    ridge: float = 0.0
+    variance: float | None = None
+    separable: bool = True
+    # of the rows; ``prepare`` sets them
+    centre: Floats = field(default_factory=lambda: np.zeros(0))  # (d,)
+    unit: Floats = field(default_factory=lambda: np.ones(0))  # (d,)
+    floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
 
     @property
     def tied(self) -> bool:
         """Whether all components have one covariance."""
-        return self.name.startswith("tied")
-
-    @cached_property
-    def shape(self) -> str:
-        """Return full, diag or spherical: the shape of one covariance."""
-        return {"tied": "full"}.get(self.name, self.name.removeprefix("tied_"))
+        return self.covariance_type.startswith("tied")
 
     @property
-    def lift(self) -> Callable[[Block], Block]:
-        """Map of blocks to (x, products, 1)."""
-        return {"full": lift_pairs, "diag": lift_squares, "spherical": lift_points}[self.shape]
+    def shape(self) -> str:
+        """``"full"``, ``"diag"`` or ``"spherical"``."""
+        return "full" if self.covariance_type == "tied" else self.covariance_type.split("_")[-1]
 
-    def n_numbers(self, d: int) -> int:
-        """Count the parameters of one covariance."""
-        return {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[self.shape]
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The covariance type."""
+        return self.covariance_type
 
-    def n_parameters(self, k: int, d: int) -> int:
-        """Count the free parameters of a mixture."""
-        return k * (d + 1) - 1 + self.n_numbers(d) * self.n_covariances(k)
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.centre)
 
-    def n_covariances(self, k: int) -> int:
-        """Count the covariances of k components."""
-        return 1 if self.tied else k
+    @property
+    def n_second(self) -> int:
+        """Features of second order."""
+        return {"full": self.d * (self.d + 1) // 2, "diag": self.d, "spherical": 1}[self.shape]
 
-    def fewest_rows(self, d: int) -> float:
-        """Return the rows that determine the mean and covariance of one component.
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        """All features."""
+        return 1 + self.d + self.n_second
 
-        Twice as many numbers as parameters; with fewer rows than d + 1 a full covariance is
-        singular, whatever they are.
-        """
-        return 2.0 * (1 + self.n_numbers(d) / d)
+    @property
+    def n_own(self) -> int:  # type: ignore[override]
+        """Features with coefficients per component."""
+        return 1 + self.d if self.tied and self.separable else self.n_features
 
-    def slopes(self, state: Gaussians) -> Floats:
-        """Return the slopes of a state for the lifted rows of this type, (p, k)."""
-        slopes, d = state.slopes, state.d
-        if self.shape != "spherical":
-            return slopes
-        return np.vstack([slopes[:d], slopes[d : d + 1], slopes[-1:]])
+    @property
+    def log_jacobian(self) -> float:  # type: ignore[override]
+        """Log density in the user's units less that of z."""
+        return float(-np.log(self.unit).sum())
 
-    def products(self, points: Floats) -> Floats:
-        """Return the products of points (m, d) as rows are lifted, (m, q)."""
-        return products_of(points, self.n_numbers(points.shape[1]))
+    @property
+    def similar_if_near(self) -> bool:  # type: ignore[override]
+        """Neighbours tend to be of one component."""
+        return True
 
-    def scatter(self, points: Floats, counts: Floats) -> Floats:
-        """Return the sums of products of points (n, d) that count as given, (1, q)."""
-        if self.shape == "full":
-            return self.gathered((points * counts[:, None]).T @ points)
-        return self.gathered(counts @ points**2)
-
-    def gathered(self, sums: Floats) -> Floats:
-        """Return sums of products as rows are lifted, (1, q).
-
-        Of sums for all pairs of columns, (d, d), if covariances are full, and of squares, (d,).
-        """
-        if self.shape == "full":
-            return sums[None, *pairs(len(sums))]
-        return sums[None] if self.shape == "diag" else sums.sum(keepdims=True)[None]
-
-    def covariances(self, products: Floats, d: int) -> Floats:
-        """Return covariances of mean products about the means: (m, q) to (m, d, d) or (m, d)."""
-        if self.shape == "diag":
-            return products
+    def prepare(self, rows: Rows) -> Self:
+        """Return the family in the units of some rows."""
+        sums = rows.fold(_ColumnSums(to_numpy(rows.first_kept["x"])[0]), width=3, what="units")
+        total, first, second, largest = (np.asarray(to_numpy(sums[name])) for name in _SUMS)
+        mean = first / total
+        deviations = np.sqrt(np.maximum(second / total - mean**2, 0.0))
+        centre = mean + to_numpy(rows.first_kept["x"])[0]
+        unit = np.where(deviations > 0, deviations, 1.0)
         if self.shape == "spherical":
-            return np.repeat(products / d, d, axis=1)
-        return products[:, symmetric(d)]
+            unit = np.full(len(unit), np.sqrt(np.mean(deviations**2)) or 1.0)
+        return self._with_floor(replace(self, centre=centre, unit=unit), rows, largest)
 
-    def constrained(self, covariances: Floats) -> Floats:
-        """Return the nearest covariances of this shape to matrices (m, d, d)."""
+    @staticmethod
+    def _with_floor(family: Gaussians, rows: Rows, largest: Floats) -> Gaussians:
+        """Add least variances: rounding of sums, the ridge, and steps of rounded columns."""
+        epsilon = np.finfo(np.float64).eps
+        floor = ROUNDING + (epsilon * largest / family.unit) ** 2
+        steps = rounding_steps(rows.sample(20_000, 0).points) / family.unit
+        floor = np.maximum(floor + family.ridge, steps**2 / (2 * np.pi))
+        if family.shape == "spherical":
+            floor = floor.mean(keepdims=True)
+        return replace(family, floor=floor)
+
+    def retyped(self, covariance_type: str) -> Gaussians:
+        """Return the family of another covariance type in the same units."""
+        found = replace(self, covariance_type=covariance_type, variance=None)
+        size = 1 if found.shape == "spherical" else self.d
+        return replace(found, floor=np.resize(self.floor, size))
+
+    def features(self, block: Block) -> Array:
+        """Return 1, z and the products of columns."""
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64, copy=False)
+        z = (x - move_like(self.centre, x)) / move_like(self.unit, x)
         if self.shape == "full":
-            return covariances
-        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
-        if self.shape == "spherical":
-            means = diagonals.mean(axis=1, keepdims=True)
-            return np.repeat(means, diagonals.shape[1], axis=1)
-        return np.array(diagonals)
+            second = pair_columns(z)
+        elif self.shape == "diag":
+            second = z * z
+        else:
+            second = xp.sum(z * z, axis=1, keepdims=True)
+        return xp.concat([xp.ones_like(z[:, :1]), z, second], axis=1)
 
-    def ridge(self, d: int, size: float) -> Floats:
-        """Return ``size`` times the identity."""
-        return size * (np.eye(d) if self.shape == "full" else np.ones(d))
+    def _second(self, points: Floats) -> Floats:
+        """Return the second-order features of points (..., d)."""
+        if self.shape == "full":
+            first, second = np.triu_indices(self.d)
+            return points[..., first] * points[..., second]
+        squares = points**2
+        return squares if self.shape == "diag" else squares.sum(-1, keepdims=True)
+
+    @property
+    def _per_variance(self) -> int:
+        """Columns that share one variance."""
+        return self.d if self.shape == "spherical" else 1
+
+    def pool(self, sums: Floats, rest: Floats) -> Floats:
+        """Return the covariance within components, (..., 1, n_second).
+
+        All components have it if tied; those with few rows borrow from it otherwise.
+        """
+        if self.variance is not None:
+            return np.full((*sums.shape[:-2], 1, 1), self.variance / self.unit[0] ** 2)
+        sizes = np.maximum(sums[..., :1], TINY)
+        means = sums[..., 1 : 1 + self.d] / sizes
+        total = rest if self.n_own == 1 + self.d else sums[..., 1 + self.d :].sum(-2)
+        within = (total - (sizes * self._second(means)).sum(-2)) / sizes.sum(-2)
+        within = within[..., None, :] / self._per_variance
+        return within if self.shape == "full" else np.maximum(within, self.floor)
+
+    def covariances(self, sums: Floats, shared: Floats) -> Floats:
+        """Return covariances (..., k, n_second); of tied types the shared one, (..., 1, ·)."""
+        if self.tied:
+            return shared
+        sizes = np.maximum(sums[..., :1], TINY)
+        within = sums[..., 1 + self.d :] / sizes - self._second(sums[..., 1 : 1 + self.d] / sizes)
+        # a component with fewer rows than its covariance needs borrows the missing ones
+        needed = self.d + 2 if self.shape == "full" else 3
+        missing = np.clip(needed - sizes, 0, needed)
+        within = (sizes * within / self._per_variance + missing * shared) / (sizes + missing)
+        return within if self.shape == "full" else np.maximum(within, self._least(shared))
+
+    def _least(self, shared: Floats) -> Floats:
+        """Return the smallest variances of components."""
+        if self.shape == "full":
+            first, second = np.triu_indices(self.d)
+            shared = shared[..., first == second]
+        return self.floor + (0.0 if self.tied else LEAST_RATIO) * np.maximum(shared, 0)
+
+    def matrices(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return full covariances (..., d, d) above their floor, and log-determinants.
+
+        A covariance is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
+        """
+        whole, least = symmetric(covariances, self.d), self._least(shared)
+        places = np.arange(self.d)
+        whole[..., places, places] += least
+        try:
+            factors = np.linalg.cholesky(whole)
+        except np.linalg.LinAlgError:
+            values, axes = np.linalg.eigh(whole)
+            values = np.maximum(values, least.min(-1, keepdims=True))
+            whole = (axes * values[..., None, :]) @ axes.swapaxes(-1, -2)
+            return whole, np.log(values).sum(-1)
+        return whole, 2 * np.log(np.diagonal(factors, 0, -2, -1)).sum(-1)
+
+    def _precisions(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return precisions in the shape of covariances, and log-determinants (..., 1)."""
+        if self.shape != "full":
+            logs = np.log(covariances).sum(-1, keepdims=True) * self._per_variance
+            return 1 / covariances, logs
+        whole, log_determinants = self.matrices(covariances, shared)
+        first, second = np.triu_indices(self.d)
+        return np.linalg.inv(whole)[..., first, second], log_determinants[..., None]
+
+    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
+        """Return the most likely coefficients (..., k, s)."""
+        if shared is None:
+            raise ValueError("Gaussians share a covariance")
+        sizes = np.maximum(sums[..., :1], TINY)
+        means = sums[..., 1 : 1 + self.d] / sizes
+        precisions, log_determinants = self._precisions(self.covariances(sums, shared), shared)
+        found = self._coefficients(means, precisions, log_determinants)
+        return found[..., : self.n_own]
+
+    def _coefficients(
+        self, means: Floats, precisions: Floats, log_determinants: Floats
+    ) -> Floats:
+        """Return coefficients (..., k, n_features) of Gaussians with some precisions."""
+        if self.shape == "full":
+            linear = (symmetric(precisions, self.d) @ means[..., None])[..., 0]
+        else:
+            linear = precisions * means
+        squares = (means * linear).sum(-1, keepdims=True)
+        constant = -0.5 * (squares + log_determinants + self.d * LOG_2PI)
+        second = np.broadcast_to(
+            self._halved(precisions), (*means.shape[:-1], self.n_second)
+        )
+        return np.concatenate([constant, linear, second], axis=-1)
+
+    def _halved(self, precisions: Floats) -> Floats:
+        """Return -P/2 as coefficients; products of two different columns occur once."""
+        if self.shape != "full":
+            return -0.5 * precisions
+        first, second = np.triu_indices(self.d)
+        return -precisions * np.where(first == second, 0.5, 1.0)
+
+    def peaks(self, coefficients: Floats) -> Floats:
+        """Return the largest log density of each component, (..., k, 1)."""
+        linear, second = coefficients[..., 1 : 1 + self.d], coefficients[..., 1 + self.d :]
+        if self.shape == "full":
+            first, other = np.triu_indices(self.d)
+            precisions = symmetric(-second * np.where(first == other, 2.0, 1.0), self.d)
+            means = np.linalg.solve(precisions, linear[..., None])[..., 0]
+        else:
+            means = linear / (-2 * second)
+        return coefficients[..., :1] + 0.5 * (means * linear).sum(-1, keepdims=True)
+
+    @property
+    def n_noise(self) -> int:
+        """Dimension of the noise."""
+        return self.d
+
+    def shared_coefficients(self, shared: Floats | None) -> Floats | None:
+        """Return the coefficients of the products where all components share them."""
+        if shared is None or self.n_own > 1 + self.d:
+            return None
+        return self._halved(self._precisions(shared, shared)[0])[..., 0, :]
+
+    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:  # noqa: ARG002
+        """Return coordinates on the principal axes of each component."""
+        return principal_scores(features[..., 1 : 1 + self.d], weights)
+
+    def points(self, features: Floats) -> Floats:
+        """Return z."""
+        return features[:, 1 : 1 + self.d]
+
+    def n_parameters(self, k: int) -> int:
+        """Return the number of free parameters of k components."""
+        covariances = 1 if self.tied else k
+        return k - 1 + k * self.d + covariances * self.n_second * (self.variance is None)
+
+    def parameters(self, sums: Floats, rest: Floats) -> Gaussian:
+        """Return weights, means and covariances in the user's units."""
+        shared, k = self.pool(sums, rest), len(sums)
+        covariances = self.covariances(sums, shared)
+        if self.shape == "full":
+            whole = self.matrices(covariances, shared)[0] * np.outer(self.unit, self.unit)
+            covariances = np.broadcast_to(whole, (k, self.d, self.d))
+        else:
+            covariances = np.broadcast_to(covariances * self.unit**2, (k, self.d))
+        means = sums[:, 1 : 1 + self.d] / np.maximum(sums[:, :1], TINY)
+        weights = sums[:, 0] / sums[:, 0].sum()
+        return Gaussian(weights, means * self.unit + self.centre, covariances.copy())
+
+    def _scaled(self, parameters: Gaussian) -> tuple[Floats, Floats]:
+        """Return means (k, d) and covariances (k, n_second) of z."""
+        covariances = np.asarray(parameters.covariances)
+        if self.shape == "full":
+            first, second = np.triu_indices(self.d)
+            within = (covariances / np.outer(self.unit, self.unit))[:, first, second]
+        else:
+            within = covariances / self.unit**2
+            within = within.mean(1, keepdims=True) if self.shape == "spherical" else within
+        return (parameters.means - self.centre) / self.unit, within
+
+    def vectors(self, parameters: Gaussian) -> tuple[Floats, Floats]:
+        """Return means and covariances of z; a tied covariance is shared, a known one fixed."""
+        means, within = self._scaled(parameters)
+        if self.variance is not None:
+            return means, np.zeros(0)
+        return (means, within[0]) if self.tied else (np.hstack([means, within]), np.zeros(0))
+
+    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
+        """Return the coefficients (..., k, n_features) of means and covariances."""
+        means = own[..., : self.d]
+        if self.variance is not None:
+            within = np.full((*own.shape[:-2], 1, 1), self.variance / self.unit[0] ** 2)
+        else:
+            within = shared[..., None, :] if self.tied else own[..., self.d :]
+        if self.shape != "full":
+            logs = np.log(within).sum(-1, keepdims=True) * self._per_variance
+            return self._coefficients(means, 1 / within, logs)
+        whole = symmetric(within, self.d)
+        first, second = np.triu_indices(self.d)
+        logs = 2 * np.log(np.diagonal(np.linalg.cholesky(whole), 0, -2, -1)).sum(-1)
+        return self._coefficients(
+            means, np.linalg.inv(whole)[..., first, second], logs[..., None]
+        )
+
+    def errors(self, covariance: Floats, k: int) -> Gaussian:
+        """Return standard errors of means and covariances in the user's units."""
+        deviations = np.sqrt(np.diag(covariance))
+        n_shared = self.n_second if self.tied and self.variance is None else 0
+        split = len(deviations) - n_shared
+        own = deviations[:split].reshape(k, -1)
+        within = own[:, self.d :]
+        if self.tied:
+            within = np.broadcast_to(deviations[split:], (k, n_shared))
+        if self.variance is not None:
+            within = np.zeros((k, 1))
+        if self.shape == "full":
+            found = symmetric(within, self.d) * np.outer(self.unit, self.unit)
+        else:
+            found = np.broadcast_to(within, (k, self.d if self.shape == "diag" else 1))
+            found = found * self.unit**2
+        return Gaussian(np.zeros(k), own[:, : self.d] * self.unit, found)
+
+    def sums_of(self, parameters: Gaussian, n: float) -> Floats:
+        """Return the sums (k, s) of n rows with these parameters."""
+        z, within = self._scaled(parameters)
+        sizes = n * np.asarray(parameters.weights)[:, None]
+        second = sizes * (within * self._per_variance + self._second(z))
+        return np.hstack([sizes, sizes * z, second])[:, : self.n_own]
+
+
+_SUMS = ("total", "first", "second", "largest size")
+
+
+@dataclass(frozen=True, eq=False)
+class _ColumnSums:
+    """Sums of columns and of their squares about a row, and the largest sizes."""
+
+    about: Floats
+
+    def __call__(self, block: Block) -> dict[str, Array]:
+        x = block["x"]
+        xp = namespace_of(x)
+        x = xp.astype(x, xp.float64, copy=False)
+        weights = xp.astype(weights_of(block), xp.float64, copy=False)
+        apart = x - move_like(self.about, x)
+        return {
+            "total": xp.sum(weights),
+            "first": weights @ apart,
+            "second": weights @ (apart * apart),
+            "largest size": float(xp.max(xp.abs(x))),
+        }
+
+
+def rounding_steps(x: Floats) -> Floats:
+    """Return the distance between neighbouring values of each rounded column (n, d), else 0.
+
+    A column is rounded if it has fewer distinct values than half of the rows.
+    """
+    steps = np.zeros(x.shape[1])
+    for j, column in enumerate(x.T):
+        values = np.unique(column)
+        if 1 < len(values) < len(column) / 2:
+            steps[j] = np.quantile(np.diff(values), 0.1)
+    return steps

@@ -1,257 +1,134 @@
-"""Standard errors of Gaussian mixtures, from the information of all parameters together."""
+r"""Standard errors of a mixture of any family, from differences of scores.
+
+The score of the log-likelihood in any parameter is the derivative of the expected complete
+log-likelihood, with responsibilities held fixed (Fisher's identity). EM steps at parameters that
+are moved a little to either side therefore give the observed information, and the log densities
+of the rows there give the scores of single rows, for the sandwich.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    TINY,
-    Array,
-    Floats,
-    cross_sums,
-    move_like,
-    namespace_of,
-    quadratic_rows,
-    softmax_rows,
-    to_numpy,
-)
-from implicitmoments.mixture.gaussians import (
-    CovarianceType,
-    Gaussians,
-    inverse_roots,
-    pairs,
-    precisions_of,
-    symmetric,
-)
-from implicitmoments.rows import Block, Rows, Sums
-from implicitmoments.search import (
-    ComponentScores,
-    information_sums,
-    parameter_covariance,
-    row_weights,
-    weight_errors,
-)
-from implicitmoments.search.noise import Derivatives, is_estimated
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture.em import Sample, normalise
+from implicitmoments.mixture.family import Family
+
+STEP = 1e-4  # of parameters in the family's units
+MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
+ROWS_PER_PARAMETER = 20  # least rows of a sample that determines the information
+MOST_NUMBERS = 2**34  # products that a computation may take: fewer rows are used beyond
+
+
+class Errors(NamedTuple):
+    """Standard errors of weights, and those of the family in the form of its parameters."""
+
+    weights: Floats  # (k,)
+    family: Any  # None if the information is not positive definite
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureErrors:
-    """Standard errors of a mixture; NaN where they are not known, 0 where it is.
+class _Places:
+    """Parameters in one vector: log weights of all components but the last, own, shared."""
 
-    Attributes
-    ----------
-    weights : array of shape (k,)
-    means : array of shape (k, d)
-    covariances : array of shape (k, d, d), or (k, d) of diagonals
-    freedom : float
-        Of the degrees of freedom.
-    """
+    family: Family
+    k: int
+    width: int  # own parameters of a component
 
-    weights: Floats
-    means: Floats
-    covariances: Floats
-    freedom: float
-
-
-@dataclass(frozen=True, eq=False)
-class ScoredGaussians:
-    r"""Gaussians with their scores, as :class:`implicitmoments.search.ScoredComponents`.
-
-    With :math:`C = L L^T` and :math:`u = L^{-1}(x - \mu)`, the parameters of a component are h and
-    P, about h = 0 and P = I, on which its density depends through
-    :math:`\delta = (u - P^{-1} h)^T P (u - P^{-1} h)` and :math:`\log |P| / 2`. A Gaussian has the
-    score :math:`(u, -u_a u_b)` there, with :math:`(1 - u_a^2)/2` for the diagonal of P, and its
-    information is diagonal and the same for all rows. The logarithm of the degrees of freedom of
-    t components is common to all.
-    """
-
-    mixture: Gaussians
-    kind: CovarianceType
-    known: bool = False  # covariances are not estimated
-
-    @property
-    def weights(self) -> Floats:
-        """Weights of the components."""
-        return self.mixture.weights
-
-    @property
-    def n_shape(self) -> int:
-        """Parameters of one covariance."""
-        return 0 if self.known else self.kind.n_numbers(self.mixture.d)
-
-    @property
-    def n_own(self) -> int:
-        """Means, and covariances that are not shared."""
-        return self.mixture.d + (0 if self.kind.tied else self.n_shape)
-
-    @property
-    def n_common(self) -> int:
-        """The covariance that is shared, and degrees of freedom that are estimated."""
-        return (self.n_shape if self.kind.tied else 0) + is_estimated(self.freedom)
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the components."""
-        return float(self.mixture.freedom[0])
-
-    @cached_property
-    def roots(self) -> Floats:
-        """The matrices L, (k, d, d) or (k, d)."""
-        if self.mixture.diagonal:
-            return np.asarray(np.sqrt(self.mixture.covariances))
-        return np.asarray(np.linalg.cholesky(self.mixture.covariances))
-
-    def __call__(self, block: Block) -> ComponentScores:
-        """Return the scores of a block of rows."""
-        x = block["x"]
-        xp, k = namespace_of(x), self.mixture.k
-        points = [self._standardised(x, i) for i in range(k)]
-        squares = xp.stack([xp.sum(u**2, axis=1) for u in points], axis=1)
-        shares, _ = softmax_rows(self._log_joint(squares))
-        law = Derivatives.of(squares, self.freedom, self.mixture.d)
-        weights = shares * row_weights(block, shares)
-        found = [self._component(u, weights, law, i) for i, u in enumerate(points)]
-        scores, curvatures = zip(*found, strict=True)
-        return ComponentScores(shares, xp.stack(scores, axis=1), np.stack(curvatures))
-
-    def information(self, block: Block) -> Sums:
-        """Return the sums of which the information is made."""
-        return information_sums(self, block)
-
-    def leverages(self, block: Block, covariances: Floats) -> Array:
-        """Return the leverage on each component, the same for all rows, (1, k)."""
-        q, far = len(self._information), self.freedom + self.mixture.d
-        factor = 1.0 if np.isinf(far) else far / (far + 2)  # the expected information of h
-        traces = np.einsum("iaa,a->i", covariances[:, :q, :q], self._information)
-        return move_like(factor * traces[None], block["x"])
-
-    def _log_joint(self, squares: Array) -> Array:
-        """Return log weight plus log density, up to a common constant, of squared distances."""
-        heights = move_like(self._log_heights, squares)
-        if np.isinf(self.freedom):
-            return heights - 0.5 * squares
-        rate = 0.5 * (self.freedom + self.mixture.d)
-        return heights - rate * namespace_of(squares).log1p(squares / self.freedom)
-
-    def _component(
-        self, u: Array, weights: Array, law: Derivatives, i: int
-    ) -> tuple[Array, Floats]:
-        """Return the scores of component i, (n, q), and its curvatures, (q, q).
-
-        With a the derivative of δ by (h, P) they are linear in a, and in its products.
-        """
-        xp, d = namespace_of(u), self.mixture.d
-        a, offset = self._distance_slopes(u)
-        weight, factors, p = weights[:, i], law.factors[:, i], a.shape[1]
-        scores = offset - 0.5 * factors[:, None] * a
-        diagonal = float(xp.sum(weight)) * self._information
-        diagonal[:d] = float(xp.sum(weight * factors))
-        curvature = np.diag(diagonal)
-        if not np.isinf(self.freedom):
-            bent = 0.5 * weight * law.bends[:, i]
-            curvature -= to_numpy(cross_sums(bent[:, None] * a, a))
-        if law.tails is None:
-            return scores, curvature
-        score, cross, bend = (each[:, i] for each in law.tails)
-        whole = np.zeros((p + 1, p + 1))
-        whole[:p, :p] = curvature
-        whole[:p, p] = whole[p, :p] = to_numpy(cross_sums((weight * cross)[:, None], a))[0]
-        whole[p, p] = float(xp.sum(weight * bend))
-        return xp.concat([scores, score[:, None]], axis=1), whole
-
-    @cached_property
-    def _log_heights(self) -> Floats:
-        """Log weight plus log density at the mean, up to a common constant, (k,)."""
-        logs = np.log(np.maximum(self.weights, TINY))
-        return np.asarray(logs - 0.5 * precisions_of(self.mixture.covariances)[1])
-
-    @property
-    def _information(self) -> Floats:
-        """Information of a row that is known to be of a component, which is diagonal, (q,)."""
-        shape, d = self._shape_parts[0], self.mixture.d
-        return np.append(np.ones(d), d * shape if self.kind.shape == "spherical" else shape)
-
-    @cached_property
-    def _shape_parts(self) -> tuple[Floats, Floats]:
-        """Minus derivatives of the log density by products of u, and means of these, (p,)."""
-        d = self.mixture.d
-        if self.kind.shape == "spherical":
-            factors, means = np.full(1, 0.5), np.full(1, float(d))
-        elif self.kind.shape == "diag":
-            factors, means = np.full(d, 0.5), np.ones(d)
-        else:
-            a, b = pairs(d)
-            factors, means = np.where(a == b, 0.5, 1.0), np.where(a == b, 1.0, 0.0)
-        return factors[: self.n_shape], means[: self.n_shape]
-
-    def _standardised(self, x: Array, i: int) -> Array:
-        """Return rows as u of component i, (n, d)."""
-        away = x - move_like(self.mixture.means[i], x)
-        if self.mixture.diagonal:
-            return away / move_like(self.roots[i], x)
-        return away @ move_like(inverse_roots(self.mixture.covariances[i : i + 1])[0].T, x)
-
-    def _distance_slopes(self, u: Array) -> tuple[Array, Array]:
-        """Return derivatives of δ by (h, P), (n, p), and of the half of log |P|, (p,)."""
-        xp, d, (factors, means) = namespace_of(u), self.mixture.d, self._shape_parts
-        offset = move_like(np.append(np.zeros(d), factors * means), u)
-        if self.known:
-            return -2 * u, offset
-        if self.kind.shape == "spherical":
-            products = xp.sum(u**2, axis=1, keepdims=True)
-        else:
-            products = quadratic_rows(u, pairs=self.kind.shape == "full")[:, d:-1]
-        return xp.concat([-2 * u, move_like(2 * factors, u) * products], axis=1), offset
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return coefficients (..., k, s) with log weights, of vectors (..., m)."""
+        lead, free, own_end = theta.shape[:-1], self.k - 1, self.k - 1 + self.k * self.width
+        logs = np.concatenate([theta[..., :free], np.zeros((*lead, 1))], axis=-1)
+        logs = logs - np.log(np.exp(logs).sum(-1, keepdims=True))
+        own = theta[..., free:own_end].reshape(*lead, self.k, self.width)
+        found = self.family.coefficients_at(own, theta[..., own_end:])
+        found[..., 0] += logs
+        return found
 
 
-def standard_errors(rows: Rows, scored: ScoredGaussians, *, robust: bool) -> MixtureErrors:
-    """Return the standard errors of a mixture.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows that were fitted.
-    robust : bool
-        The sandwich instead of the inverse of the observed information.
-    """
-    mixture, roots, d = scored.mixture, scored.roots, scored.mixture.d
-    freedom = 0.0 if np.isinf(scored.freedom) else np.nan
-    covariance = parameter_covariance(rows, scored, robust=robust)
-    if covariance is None:
-        unknown = np.full(mixture.covariances.shape, 0.0 if scored.known else np.nan)
-        return MixtureErrors(
-            np.full(mixture.k, np.nan), np.full(mixture.means.shape, np.nan), unknown, freedom
-        )
-    means, covariances = np.zeros(mixture.means.shape), np.zeros(mixture.covariances.shape)
-    for i, root in enumerate(roots):
-        start = i * scored.n_own
-        at = slice(start, start + d)
-        means[i] = _spread(covariance[at, at], np.diag(root) if mixture.diagonal else root)
-        begin = mixture.k * d if scored.kind.tied else start + d
-        at = slice(begin, begin + scored.n_shape)
-        if not scored.known:
-            covariances[i] = _shape_errors(covariance[at, at], root, scored.kind)
-    if is_estimated(scored.freedom):
-        place = len(covariance) - mixture.k  # before the log-weights
-        freedom = scored.freedom * float(np.sqrt(covariance[place, place]))
-    return MixtureErrors(weight_errors(covariance, mixture.weights), means, covariances, freedom)
+def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) -> Errors:
+    """Return standard errors of a mixture that was fitted to n rows, from a sample of them."""
+    family, weights = sample.family, np.asarray(parameters.weights, dtype=np.float64)
+    own, shared = family.vectors(parameters)
+    places = _Places(family, len(weights), own.shape[1])
+    logs = np.log(np.maximum(weights, 1e-300))
+    theta = np.concatenate([logs[:-1] - logs[-1], own.ravel(), shared])
+    unknown = Errors(np.full(len(weights), np.nan), None)
+    if len(theta) > MOST_PARAMETERS or sample.n < ROWS_PER_PARAMETER * len(theta) / 10:
+        return unknown
+    try:
+        information, outer = _information(sample, places, theta)
+        covariance = np.linalg.inv(information) * (sample.n / n)
+        np.linalg.cholesky(information)
+    except np.linalg.LinAlgError:
+        return unknown
+    if robust:
+        covariance = covariance @ outer @ covariance * (n / sample.n)
+    if not np.all(np.diag(covariance) > 0):
+        return unknown
+    free = len(weights) - 1
+    turn = (np.diag(weights) - np.outer(weights, weights))[:, :free]
+    inside = np.einsum("ia,ab,ib->i", turn, covariance[:free, :free], turn)
+    return Errors(np.sqrt(inside), family.errors(covariance[free:, free:], len(weights)))
 
 
-def _spread(covariance: Floats, linear: Floats) -> Floats:
-    """Return standard deviations of linear combinations, the rows of a matrix."""
-    return np.asarray(np.sqrt(np.einsum("ab,ab->a", linear @ covariance, linear)))
+def _information(sample: Sample, places: _Places, theta: Floats) -> tuple[Floats, Floats]:
+    """Return the observed information (m, m) and the sum of products of scores of rows."""
+    m = len(theta)
+    ahead, behind = theta + STEP * np.eye(m), theta - STEP * np.eye(m)
+    rows = _affordable_rows(sample, m * places.k)
+    factor = sample.n / float(sample.weights[rows].sum())
+    gradients, outer = np.zeros((2, m, m)), np.zeros((m, m))
+    moved = [places.coefficients(ahead), places.coefficients(behind)]
+    sums = [np.zeros((m, places.k, sample.features.shape[1])) for _ in moved]
+    size = max(64, 2**21 // (m * places.k))
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
+        features, weights = sample.features[some], sample.weights[some]
+        logs = []
+        for side, coefficients in enumerate(moved):
+            log_density, part = _measure(sample.family, coefficients, features, weights)
+            sums[side] += part
+            logs.append(log_density)
+        scores = (logs[0] - logs[1]) / (2 * STEP)
+        outer += (scores * weights) @ scores.T
+    for side, at in enumerate((ahead, behind)):
+        gradients[side] = _gradients(places, at, sums[side])
+    information = -(gradients[0] - gradients[1]) / (2 * STEP)
+    return factor * (information + information.T) / 2, factor * outer
 
 
-def _shape_errors(covariance: Floats, root: Floats, kind: CovarianceType) -> Floats:
-    """Return standard errors of a covariance from the covariance of P: dC = -L dP Lᵀ."""
-    if kind.shape != "full":
-        variances, errors = root**2, np.sqrt(np.diagonal(covariance))
-        return np.asarray(variances * errors)
-    d = len(root)
-    a, b = pairs(d)
-    # dC_ab = -Σ L_ac L_be dP_ce; an entry c < e of P stands for two
-    linear = root[a][:, a] * root[b][:, b] + np.where(a == b, 0.0, root[a][:, b] * root[b][:, a])
-    return np.asarray(_spread(covariance, linear)[symmetric(d)])
+def _measure(
+    family: Family, coefficients: Floats, features: Floats, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return log densities (m, n) of mixtures (m, k, s) and their sums (m, k, s)."""
+    m, k, s = coefficients.shape
+    flat = coefficients.reshape(m * k, s)
+    logits = family.logits(flat, features)
+    kept = logits.copy() if family.needs_logits else None
+    log_density, shares = normalise(logits.reshape(m, k, -1))
+    shares *= weights
+    sums = family.sum_features(shares.reshape(m * k, -1), features, flat, kept)
+    return log_density, np.asarray(sums).reshape(m, k, -1)
+
+
+def _gradients(places: _Places, theta: Floats, sums: Floats) -> Floats:
+    """Return the gradients (m, m) of the complete log-likelihoods of sums at vectors (m, m)."""
+    m = theta.shape[1]
+    found = np.empty((len(theta), m))
+    level = places.family.complete_level
+    for j in range(m):
+        step = STEP * np.eye(m)[j]
+        ahead, behind = (places.coefficients(theta + sign * step) for sign in (1, -1))
+        found[:, j] = (level(sums, ahead) - level(sums, behind)).sum(-1) / (2 * STEP)
+    return found
+
+
+def _affordable_rows(sample: Sample, n_components: int) -> np.ndarray:
+    """Return evenly spaced rows of a sample, as many as the computation may take."""
+    n, s = sample.features.shape
+    most = max(MOST_NUMBERS // (4 * n_components * s), 1_000)
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)

@@ -1,264 +1,213 @@
-"""Starts of a Gaussian mixture of one type compete by short EM on a sample."""
+"""Starts of a search: merged groups of neighbours, growth by splits, small sets of rows."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import Floats, namespace_of
-from implicitmoments.mixture.decoding import Decoded
-from implicitmoments.mixture.family import GaussianFamily
-from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, CovarianceType, Gaussians
-from implicitmoments.mixture.initialisation import (
-    QUICK,
-    converted,
-    decoded_state,
-    merged_state,
-    n_micro,
-    n_starts,
-    nearest_state,
-    partition_rows,
-    scattered_state,
-    starts_of,
-    sum_groups,
+from implicitmoments.arrays import Floats
+from implicitmoments.mixture.em import Sample, run_em, take_steps
+from implicitmoments.mixture.moves import (
+    improve,
+    merge_pairs,
+    merge_to,
+    near_pairs,
+    split_components,
+    try_splits,
 )
-from implicitmoments.mixture.view import View
+from implicitmoments.moments.components import Components, find_components
+from implicitmoments.moments.hermite_problem import all_rows
+from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
-from implicitmoments.rows.constants import DOUBLE
-from implicitmoments.search import Budget, Fitted, bic, run_em
-from implicitmoments.search.noise import is_gaussian
-from implicitmoments.search.ranking import ENOUGH
 
-# Starts compete after a few steps of EM, and those that are so many nats per row behind end there.
-HEAT, BEHIND = replace(QUICK, steps=12), 0.01
-# Types that have fewer parameters, from whose fits a type is started as well.
-POORER: dict[str, tuple[str, ...]] = {
-    "tied_spherical": (),
-    "spherical": ("tied_spherical",),
-    "tied_diag": ("tied_spherical",),
-    "diag": ("tied_diag", "spherical"),
-    "tied": ("tied_diag",),
-    "full": ("tied", "diag"),
-}
+GROUPS = 6  # micro-components per component
+LLOYD_STEPS = 3
+AGREE = 0.1  # nats within which two searches have one optimum
 
 
-def with_poorer(name: str) -> list[str]:
-    """Return a type after all those that it contains."""
-    before = {each for poorer in POORER[name] for each in with_poorer(poorer)}
-    return [*sorted(before, key=COVARIANCE_TYPES.index), name]
+def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) -> Floats:
+    """Return the sums (g, s) of small groups of rows: k-means++ on some, then Lloyd on all."""
+    points = sample.family.points(sample.features)
+    n = len(points)
+    some = points[rng.permutation(n)[: 10 * n_groups]]
+    centres = points_apart(some, min(n_groups, len(some)), rng)
+    for _ in range(LLOYD_STEPS):
+        half = 0.5 * (centres**2).sum(1)[:, None]
+        labels = np.concatenate(
+            [(half - centres @ points[i : i + 4096].T).argmin(0) for i in range(0, n, 4096)]
+        )
+        order = np.argsort(labels, kind="stable")
+        _, cuts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+        centres = np.add.reduceat(points[order], cuts) / counts[:, None].astype(points.dtype)
+    weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
+    return np.add.reduceat(weighted[order], cuts).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Parameters at which the user wants the fit to start, in the user's units."""
-
-    weights: Floats | None = None  # (k,)
-    means: Floats | None = None  # (k, d)
-    covariances: Floats | None = None  # (k, d, d) or (k, d)
-    freedom: Floats | None = None  # (k,), of the last fit
-
-
-@dataclass(frozen=True)
-class Options:
-    """Parameters chosen by the user."""
-
-    k: int | None  # number of components; None to choose it by the Bayesian information criterion
-    most: int  # the largest number that is tried
-    types: tuple[str, ...]  # of covariances, the best of which is chosen
-    n_moves: int  # the most moves that are tried
-    final: Budget  # of EM on all rows
-    ridge: float = 0.0  # least variance along any direction, relative to those of the columns
-    n_init: int = 1  # complete fits, the best of which is kept
-    starts: str = "auto"  # which compete; "decoded" for the moments always, besides others
-    given: Given | None = None
-    variance: float | None = None  # of all components and columns, where it is known
-    student: bool = False  # components have multivariate t distributions
-    order: int | None = None  # order r of the components decoded from the moments
-    epsilon: float = DOUBLE  # of the precision in which rows were given
-
-    @property
-    def alone(self) -> bool:
-        """Whether one type is searched, with a given number of components, from any start."""
-        free = self.given is None and self.variance is None and self.starts == "auto"
-        return free and len(self.types) == 1 and (self.k or 1) > 1 and self.n_moves > 0
-
-    def largest(self, kind: CovarianceType, sample: Rows) -> int:
-        """Return the number that was given, or the largest for which there are enough rows."""
-        enough = int(sample.n / kind.fewest_rows(sample.n_features))
-        return self.k or max(1, min(self.most, enough))
-
-    def reducible(self, sample: Rows) -> bool:
-        """Whether the search may be done in the span of the means, of half the columns or less.
-
-        Of round components of one variance, from rows that have a regular covariance.
-        """
-        free = self.given is None and not self.student and self.types == ("tied_spherical",)
-        d = sample.n_features
-        return free and 1 < (self.k or 1) <= d // 2 + 1 and sample.n > d
-
-    @property
-    def first(self) -> tuple[str, ...]:
-        """Starts that compete before moves."""
-        named = {"moments": ("moments", "k-means++"), "decoded": ("moments", "merge")}
-        if self.starts == "auto":
-            return ("merge",) if self.n_moves else ("moments", "merge", "k-means++")
-        return named.get(self.starts, (self.starts,))
+def points_apart(points: Floats, k: int, rng: np.random.Generator) -> Floats:
+    """Return k of some points by k-means++ (Arthur and Vassilvitskii 2007)."""
+    lengths, distances = (points**2).sum(1), np.full(len(points), np.inf)
+    chosen = [int(rng.integers(len(points)))]
+    while len(chosen) < k:
+        last = chosen[-1]
+        new = np.maximum(lengths - 2 * (points @ points[last]) + lengths[last], 0)
+        distances = np.minimum(distances, new)
+        cumulated = np.cumsum(distances)
+        place = np.searchsorted(cumulated, rng.random() * cumulated[-1])
+        chosen.append(min(int(place), len(points) - 1))
+    return points[chosen]
 
 
-@dataclass(frozen=True, eq=False)
-class Raced:
-    """The best start of one type, after a short EM on a sample."""
+def merge_groups(sample: Sample, sums: Floats, k: int) -> Iterator[Floats]:
+    """Merge near groups until k are left, a third of what is left to do at a time.
 
-    view: View
-    sample: Rows  # in the coordinates of the view
-    state: Gaussians
-    log_likelihood: float  # of the sample, in the coordinates of the view
-    start: str
-    levels: dict[str, float]  # mean log-likelihood per row after a short EM, of each start
-    decoded: Decoded = field(default_factory=Decoded)
-
-    @property
-    def bic(self) -> float:
-        """Bayesian information criterion on the sample, in the user's units."""
-        level = self.log_likelihood - self.sample.total * self.view.log_unit
-        return bic(level, self.view.family.n_parameters(self.state), self.sample.total)
-
-
-def race_starts(
-    view: View,
-    everything: Rows,
-    sample: Rows,
-    options: Options,
-    poorer: Mapping[str, Raced],
-    rng: np.random.Generator,
-) -> Raced:
-    """Let starts of one type of covariance compete on a sample in the user's units.
-
-    Parameters
-    ----------
-    everything, sample : Rows
-        All rows, and some of them that are held.
-    poorer : mapping of str to Raced
-        Types with fewer parameters, from the best of which this one is started too.
+    Yields the sums on the way.
     """
-    family, rows, k = view.family, view.hold(sample), options.k
-    decoded = Decoded()
-    largest = options.largest(family.kind, rows)
-    starts = [
-        start_from(view, poorer[name])
-        for name in POORER[family.kind.name]
-        if name in poorer and poorer[name].state.k <= largest
-    ]
-    if options.given is not None and k is not None:
-        state = given_start(view, rows, options.given, k, rng)
-        level = family.e_step(rows, state).level
-        return Raced(view, rows, state, level * rows.total, "given", {"given": level})
-    if k is None:
-        n, kind = n_micro(family.kind, rows, None, largest), family.kind
-        for _ in range(n_starts(rows, largest)):
-            groups = sum_groups(rows, kind, partition_rows(rows, n, int(rng.integers(2**31))))
-            starts.append(("merge", merged_state(family, groups, None, largest)))
-    elif k == 1:
-        x = rows.block["x"]
-        starts.append(("merge", family.from_shares(rows, namespace_of(x).ones_like(x[:, :1]))))
-    else:
-        more, decoded = named_starts(view, everything, rows, k, options.first, options, rng)
-        starts += more
-    start, best, levels = race(family, rows, starts)
-    return Raced(view, rows, best.state, best.level * rows.total, start, levels, decoded)
+    while len(sums) > k:
+        yield sums
+        pairs = near_pairs(sample, sums, 8)
+        sums = merge_pairs(sums, pairs, max(1, (len(sums) - k) // 3))
+    yield sums
 
 
-def named_starts(
-    view: View,
-    everything: Rows,
-    sample: Rows,
+def merged_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
+    """Return k components (k, s) merged from small groups."""
+    groups = micro_components(sample, GROUPS * k, rng)
+    return list(merge_groups(sample, groups, k))[-1]
+
+
+def grown_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
+    """Return k components (k, s) grown from one by the splits that gain most."""
+    sums = sample.total[None, : sample.family.n_own]
+    while len(sums) < k:
+        found = sample.shares(sums)
+        splits = try_splits(sample, found.shares, rng)
+        many = min(len(sums) // 2 + 1, k - len(sums))
+        best = np.argsort(-splits.gains)[:many]
+        new = split_components(found.sums, splits.parts, best)
+        sums = take_steps(sample, new[None], 8).sums[0]
+    return sums
+
+
+def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
+    """Return n starts (n, k, s), each component from a small random set of rows."""
+    family = sample.family
+    size = 2 * (family.n_parameters(2) - family.n_parameters(1))
+    rows = rng.integers(len(sample.features), size=(n, k, size))
+    weighted = sample.own[rows] * sample.weights[rows][..., None]
+    sums = weighted.mean(2).astype(np.float64) * (sample.n / k)
+    return take_steps(sample, sums, 5).sums
+
+
+def make_starts(
+    sample: Sample, k: int, n: int, rng: np.random.Generator, *, first: bool
+) -> Floats:
+    """Return n starts (n, k, s).
+
+    Merged groups where neighbours are similar. Otherwise random sets of rows, and in the first
+    chain also merged groups and two ways of growth.
+    """
+    if sample.family.similar_if_near:
+        return np.stack([merged_start(sample, k, rng) for _ in range(n)])
+    starts = scattered_starts(sample, k, n, rng)
+    if first:
+        starts[0] = merged_start(sample, k, rng)
+        starts[1] = grown_start(sample, k, rng)
+        starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
+    return starts
+
+
+def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """Cross a mixture (k, s) with others (B, k, s): EM of 2k components, merges, EM."""
+    both = np.concatenate([np.broadcast_to(sums / 2, others.shape), others / 2], axis=1)
+    both = take_steps(sample, both, 5).sums
+    merged = np.stack([merge_to(sample, one, len(sums)) for one in both])
+    return run_em(sample, merged, max_iter=30, behind=0.05)[:2]
+
+
+def run_chain(
+    sample: Sample, k: int, n: int, rng: np.random.Generator, max_moves: int, *, first: bool
+) -> tuple[float, Floats, bool]:
+    """Return the best of n starts after moves and crossings, and whether that leaves no doubt."""
+    near = sample.family.similar_if_near
+    starts = make_starts(sample, k, n, rng, first=first)
+    sample = sample.in_single(starts[0])
+    tol, steps = (1e-4, 12) if near else (1e-5, 30)
+    levels, ends = run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
+    agree = int((levels > levels.max() - AGREE).sum()) > 2
+    others = ends[np.argsort(-levels)[1:]]
+    best = improve(sample, ends[levels.argmax()], rng, max_moves)
+    while not agree and not (near and best.settled) and len(others):
+        levels, crossed = cross(sample, best.sums, others)
+        if levels.max() < best.level + AGREE:
+            break
+        others = crossed[levels < levels.max() - AGREE]
+        best = improve(sample, crossed[levels.argmax()], rng, max_moves)
+    return best.level, best.sums, agree or (near and best.settled)
+
+
+class Optimum(NamedTuple):
+    """The best mixture that a search found."""
+
+    sums: Floats  # (k, s)
+    sure: bool  # whether moves leave no doubt, or independent chains agree
+
+
+def find_optimum(
+    sample: Sample,
     k: int,
-    which: tuple[str, ...],
-    options: Options,
     rng: np.random.Generator,
-) -> tuple[list[tuple[str, Gaussians]], Decoded]:
-    """Return starts by name, the moments first, and what was decoded.
+    max_moves: int = 40,
+    n_chains: int = 3,
+    start: Floats | None = None,
+) -> Optimum:
+    """Search for the most likely mixture of k components.
 
-    Where the moments resolve all components, merges compete only where moves fail.
+    One chain if it leaves no doubt; otherwise chains that know nothing of each other until two
+    agree, crossed with each other.
     """
-    family, starts, decoded = view.family, list[tuple[str, Gaussians]](), Decoded()
-    if "moments" in which and family.kind.name not in ("diag", "full"):
-        rows = view.rows(everything)
-        state, decoded = decoded_state(rows, sample, family, k, options.order, rng)
-        starts += [] if state is None else [("moments", state)]
-        if starts and decoded.clear and options.n_moves:
-            which = tuple(name for name in which if name != "merge")
-    return [*starts, *starts_of(sample, family, k, which, rng)], decoded
-
-
-def start_from(view: View, other: Raced) -> tuple[str, Gaussians]:
-    """Return the mixture of another type as a start, and its name."""
-    state = converted(view.inside(other.view.outside(other.state).expanded()), view.family.kind)
-    # least variances differ between types
-    state = replace(state, covariances=view.family.raised(state.covariances, state.means))
-    return f"{other.view.family.kind.name} fit", state
-
-
-def race(
-    family: GaussianFamily,
-    rows: Rows,
-    starts: list[tuple[str, Gaussians]],
-    rival: float = math.inf,
-) -> tuple[str, Fitted[Gaussians], dict[str, float]]:
-    """Run EM from all starts, those that fall behind for a few steps only; return the best.
-
-    By the Bayesian information criterion, since numbers of components may differ.
-
-    Parameters
-    ----------
-    rival : float
-        The criterion of another start, behind which they may fall, too.
-    """
-
-    def score(fitted: Fitted[Gaussians]) -> float:
-        return bic(fitted.level * rows.total, family.n_parameters(fitted.state), rows.total)
-
-    alone = len(starts) == 1 and rival == math.inf
-    fits = [
-        (name, run_em(family, rows, start, QUICK if alone else HEAT)) for name, start in starts
-    ]
-    least = min(rival, *(score(fitted) for _, fitted in fits)) + 2 * BEHIND * rows.total
-    levels: dict[str, float] = {}
-    for at, (name, fitted) in enumerate(fits):
-        if score(fitted) <= least and not (alone or fitted.converged):
-            fits[at] = name, run_em(family, rows, fitted.state, QUICK)
-        levels[name] = max(fits[at][1].level, levels.get(name, -math.inf))
-    best = min((fitted for _, fitted in fits), key=score)
-    # named after the first of those that are as good
-    start = next(name for name, fitted in fits if score(fitted) <= score(best) + 2 * ENOUGH)
-    return start, best, levels
-
-
-def given_start(
-    view: View, rows: Rows, given: Given, k: int, rng: np.random.Generator
-) -> Gaussians:
-    """Return the start that the user asks for; what is not given follows from the rows.
-
-    Without means they are those of k-means++; without weights and covariances those of the rows
-    nearest to the means.
-    """
-    family = view.family
-    means = given.means
-    if means is None:
-        start = scattered_state(rows, family, k, int(rng.integers(2**31)))
+    near = sample.family.similar_if_near
+    many = min(4 if near else 8, int(1e6 / (len(sample.weights) * k)))
+    if start is None:
+        n = 1 if near else max(3, many)
+        level, sums, sure = run_chain(sample, k, n, rng, max_moves, first=True)
     else:
-        inside = (means - view.center) / view.scale
-        start = replace(nearest_state(rows, family, inside), means=inside)
-    if given.weights is not None:
-        start = replace(start, weights=given.weights)
-    if given.covariances is not None:
-        there = Gaussians(start.weights, start.means, given.covariances)
-        moved = there.moved(0 * view.center, 1 / view.scale).covariances
-        start = replace(start, covariances=family.raised(moved, start.means))
-    start = family.adopt(start)
-    if given.freedom is not None and not is_gaussian(start.freedom):
-        start = replace(start, freedom=given.freedom)
-    return start
+        start = start * (sample.n / start[:, 0].sum())
+        level, sums, sure = improve(sample.in_single(start), start, rng, max_moves)
+    while not sure and many > 1 and n_chains > 1:
+        n_chains -= 1
+        other, other_sums, _ = run_chain(sample, k, many, rng, max_moves, first=False)
+        sure = abs(other - level) < AGREE
+        ends = [(level, sums), (other, other_sums)]
+        if not sure:
+            levels, crossed = cross(sample, sums, other_sums[None])
+            ends.append((float(levels[0]), crossed[0]))
+        level, sums = max(ends, key=lambda end: end[0])
+    return Optimum(sums, sure)
+
+
+def decoded_start(
+    sample: Sample, sums: Floats, order: int | None, rng: np.random.Generator
+) -> tuple[Floats, Components] | None:
+    """Return spherical components (k, s) decoded from moments of orders 2r and 3r.
+
+    The variance that is taken out of the moments is that of a mixture (k, s).
+    """
+    family, k = sample.family, len(sums)
+    points = np.asarray(family.points(sample.features), dtype=np.float64)
+    pooled = family.pool(sums, sample.rest)
+    rows = Rows.of(points, counts=sample.weights)
+    problem = SphericalMixtureProblem(rows, variance=float(np.asarray(pooled).ravel()[0]))
+    try:
+        # degenerate rows divide by zero; what follows is checked to be finite
+        with np.errstate(all="ignore"):
+            found = find_components(all_rows(problem), k, order, int(rng.integers(2**31)))
+    except (ValueError, np.linalg.LinAlgError):
+        return None
+    if not np.isfinite(found.guesses).all():
+        return None
+    means = np.asarray(found.guesses, dtype=np.float64)
+    nearest = np.argmin(((points[:, None] - means) ** 2).sum(-1), axis=1)
+    shares = np.eye(k)[nearest].T * sample.weights
+    return (shares + 1e-3 * sample.weights / k) @ sample.own, found

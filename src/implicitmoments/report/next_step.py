@@ -68,33 +68,16 @@ def _other_shapes(model: Any, _: Mapping[str, Any]) -> Change:
 
 ANSWERS: dict[str, Changes] = {
     "component_missing": _same("n_components", "more"),
-    "bic_prefers_fewer": _same("n_components", "fewer"),
     "components_are_one": _same("n_components", "fewer"),
     "neuron_missing": _same("n_components", "k"),
     "bic_lower_elsewhere": _same("n_components", "other"),
-    "columns_differ_in_spread": _shaped,
-    "components_not_round": lambda _, values: (
-        "GaussianMixture",
-        {"covariance_type": values["kind"], "n_components": values["k"]},
-    ),
-    "components_differ_in_covariance": _same("covariance_type", "kind"),
-    "columns_correlated": _same("covariance_type", "kind"),
-    "covariance_undetermined": _set(covariance_type="diag"),
-    "components_borrow": _set(covariance_type="diag"),
-    "components_overlap": _set("GaussianMixture", covariance_type="auto"),
+    "not_round": _shaped,
     "not_converged": _raised("max_iter"),
     "stopped_at_max_components": _raised("max_components"),
     "bic_at_limit": _raised("max_components"),
-    "search_exhausted": _raised("n_moves"),
-    "line_looks_double": _one_more,
-    "line_missing": _one_more,
-    "labels_depend_on_x": _one_more,
     "cluster_wide": _one_more,
     "noise_differs": _set(noise_type="separate"),
-    "noise_at_floor": _set(noise_type="shared"),
-    "searches_disagree": _reseeded,
-    "choice_uncertain": _reseeded,
-    "local_optimum": _reseeded,
+    "search_doubtful": _reseeded,
     "biases_likely": _set(fit_bias=True),
     "negative_component": _set(positive=False),
     "negative_weights_likely": _set(positive=False),
@@ -112,9 +95,9 @@ ANSWERS: dict[str, Changes] = {
 }
 
 
-def _heavy(model: Any, values: Mapping[str, Any]) -> Change:
+def _heavy(model: Any, _: Mapping[str, Any]) -> Change:
     name = "RegressionMixture" if model.labelled else "GaussianMixture"
-    return name, {"noise": "student", "n_components": values["found"]}
+    return name, {"noise": "student"}
 
 
 ANSWERS["heavy_tails"] = _heavy

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture2.em import Sample, run_em, take_steps
-from implicitmoments.mixture2.family import coefficients_of
-from implicitmoments.mixture2.moves import (
+from implicitmoments.mixture.em import Sample, run_em, take_steps
+from implicitmoments.mixture.family import coefficients_of
+from implicitmoments.mixture.moves import (
     improve,
     merge_losses,
     merge_pairs,
@@ -17,7 +17,7 @@ from implicitmoments.mixture2.moves import (
     split_components,
     try_splits,
 )
-from implicitmoments.mixture2.starts import merge_groups, micro_components
+from implicitmoments.mixture.starts import merge_groups, micro_components
 
 MOST_GROUPS = 256  # micro-components from which merging starts
 LEAST_GAIN = 0.1  # nats by which a criterion has to rise

@@ -16,9 +16,9 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.mixture2.family import TINY, Family
-from implicitmoments.mixture2.gaussians import Gaussians
-from implicitmoments.mixture2.lines import Lines
+from implicitmoments.mixture.family import TINY, Family
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
 
 LEAST, MOST = 1.0, 1_000.0  # degrees of freedom

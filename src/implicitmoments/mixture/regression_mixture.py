@@ -13,19 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.description import RegressionMixtureDescription, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture2.diagnostics import Evidence, floor_notes, richer_gain
-from implicitmoments.mixture2.estimator import (
+from implicitmoments.mixture.diagnostics import Evidence, floor_notes, richer_gain
+from implicitmoments.mixture.estimator import (
     Evaluator,
     Fit,
     MixtureEstimator,
     most_probable,
     probabilities,
 )
-from implicitmoments.mixture2.family import Family
-from implicitmoments.mixture2.gaussian_mixture import student_scales
-from implicitmoments.mixture2.lines import FLOOR, LEAST_RATIO, Line, Lines
-from implicitmoments.mixture2.standard_errors import Errors
-from implicitmoments.mixture2.students import Student, Students
+from implicitmoments.mixture.family import Family
+from implicitmoments.mixture.gaussian_mixture import student_scales
+from implicitmoments.mixture.lines import FLOOR, LEAST_RATIO, Line, Lines
+from implicitmoments.mixture.standard_errors import Errors
+from implicitmoments.mixture.students import Student, Students
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import RandomState, Rows, Source

@@ -24,8 +24,8 @@ from implicitmoments.arrays import (
 from implicitmoments.description import GaussianMixtureDescription, as_floats
 from implicitmoments.estimator import constant_notes
 from implicitmoments.evaluation import RowFunction, evaluate_varying
-from implicitmoments.mixture2.diagnostics import Evidence, floor_notes, richer_gain
-from implicitmoments.mixture2.estimator import (
+from implicitmoments.mixture.diagnostics import Evidence, floor_notes, richer_gain
+from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
     Evaluator,
     Fit,
@@ -35,11 +35,11 @@ from implicitmoments.mixture2.estimator import (
     most_probable,
     probabilities,
 )
-from implicitmoments.mixture2.family import Family, symmetric
-from implicitmoments.mixture2.gaussians import COVARIANCE_TYPES, Gaussian, Gaussians
-from implicitmoments.mixture2.standard_errors import Errors
-from implicitmoments.mixture2.starts import points_apart
-from implicitmoments.mixture2.students import Student, Students
+from implicitmoments.mixture.family import Family, symmetric
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussian, Gaussians
+from implicitmoments.mixture.standard_errors import Errors
+from implicitmoments.mixture.starts import points_apart
+from implicitmoments.mixture.students import Student, Students
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
 from implicitmoments.rows import RandomState, Rows
@@ -291,22 +291,17 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
             return []
         gaussian = sample.family
         notes = list(floor_notes(components_at_floor(gaussian, evidence)))
-        if gaussian.covariance_type != "full" and not notes and len(sample.weights) > 1:
-            d = gaussian.d
-            unit = gaussian.unit
-            richer = {
-                kind: replace(gaussian, covariance_type=kind, variance=None, floor=np.resize(gaussian.floor, d), unit=unit)
-                for kind in richer_types(gaussian.covariance_type)
-            }
-            z = np.asarray(gaussian.points(sample.features), dtype=np.float64)
-            block = {"x": z * unit + gaussian.centre}
-            gains = {
-                kind: richer_gain(evidence, family, family.features(block))
-                for kind, family in richer.items()
-            }
-            best = max(gains, key=gains.__getitem__)
-            if gains[best] > 0:
-                notes.append(Note("not_round", {"kind": best, "gain": gains[best]}))
+        if gaussian.covariance_type == "full" or notes:
+            return notes
+        z = np.asarray(gaussian.points(sample.features), dtype=np.float64)
+        block = {"x": z * gaussian.unit + gaussian.centre}
+        gains = {}
+        for kind in richer_types(gaussian.covariance_type):
+            richer = gaussian.retyped(kind)
+            gains[kind] = richer_gain(evidence, richer, richer.features(block))
+        best = max(gains, key=gains.__getitem__)
+        if gains[best] > 0:
+            notes.append(Note("not_round", {"kind": best, "gain": gains[best]}))
         return notes
 
     def _component_view(self, rows: RowSample) -> Means:

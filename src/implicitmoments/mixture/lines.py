@@ -8,14 +8,14 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
-from implicitmoments.mixture2.family import (
+from implicitmoments.mixture.family import (
     TINY,
     Family,
     pair_columns,
     principal_scores,
     symmetric,
 )
-from implicitmoments.mixture2.gaussians import LOG_2PI
+from implicitmoments.mixture.gaussians import LOG_2PI
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.second_moments import SecondMoments, mean_and_covariance
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.description import SphericalMixtureDescription
-from implicitmoments.mixture2.estimator import Fit, Options
-from implicitmoments.mixture2.family import Family
-from implicitmoments.mixture2.gaussian_mixture import GaussianEstimator
-from implicitmoments.mixture2.gaussians import Gaussians
-from implicitmoments.mixture2.standard_errors import Errors
+from implicitmoments.mixture.estimator import Fit, Options
+from implicitmoments.mixture.family import Family
+from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.standard_errors import Errors
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import RandomState, Rows

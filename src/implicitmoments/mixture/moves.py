@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture2.em import Sample, Shares, normalise, run_em, take_steps
-from implicitmoments.mixture2.family import TINY, coefficients_of
+from implicitmoments.mixture.em import Sample, Shares, normalise, run_em, take_steps
+from implicitmoments.mixture.family import TINY, coefficients_of
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
 

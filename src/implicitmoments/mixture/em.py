@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.mixture2.family import TINY, Family, coefficients_of
+from implicitmoments.mixture.family import TINY, Family, coefficients_of
 from implicitmoments.rows import Block, Rows, weights_of
 
 BLOCK_NUMBERS = 2**18  # logits of a block of rows: they stay in the cache
