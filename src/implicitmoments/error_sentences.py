@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 ERRORS: dict[str, str] = {
-    # of model files: sentences and codes of an older version, and codes of a newer one
-    "component_not_spherical": "component {component} is not spherical (variance ratio "
-    "{ratio:.2g} along one direction): it may contain more than one group, or an elongated one; "
-    "increase `n_components`, or use `GaussianMixture` with `covariance_type='full'`",
-    "components_unresolved": "the moments resolve {resolved} of {k} components, and neither the "
-    "number of rows nor the separation confirms the others: there may be fewer components, or "
-    "the fit may be one of several local optima; compare `bic()` for fewer components, and "
-    "`lower_bound_` for a few values of `random_state`",
-    "stored_sentence": "{text}",
+    # of model files: codes of another version
     "unknown_note": "a note that this version of the library does not know: {code} {values}",
     # command line: models and parameters
     "kind_missing": "{word} is not a KIND; did you forget mixture? The kinds are {kinds}",

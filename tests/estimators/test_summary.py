@@ -44,9 +44,9 @@ def test_a_table_after_a_fit_and_none_before(fitted, name):
 
 def test_notes_are_in_the_table_and_escaped(fitted):
     model = copy.copy(fitted["SphericalMixture"].model)
-    model.notes_ = Notes([Note("stored_sentence", {"text": "a <script>"})])
+    model.notes_ = Notes([Note("unknown_note", {"code": "x", "values": "a <script>"})])
     shown = model._repr_html_()
-    assert 'data-code="stored_sentence"' in shown
+    assert 'data-code="unknown_note"' in shown
     assert "a &lt;script&gt;" in shown
     assert "a <script>" not in shown
     HTMLParser().feed(shown)

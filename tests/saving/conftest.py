@@ -1,13 +1,7 @@
-"""Small fitted models of every estimator, and what they answer.
+"""Small fitted models of every estimator, and what they answer."""
 
-``python tests/saving/conftest.py`` writes the files of the present schema to tests/data, and the
-names that they may have; files of older schemas, and of releases, stay as they are.
-"""
-
-import json
 import warnings
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +9,6 @@ import pytest
 import implicitmoments as im
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.problems import cosine, leaky_relu, relu
-from implicitmoments.registry import ESTIMATORS
-from implicitmoments.saving import SCHEMA, declaration_of
-
-DATA = Path(__file__).parents[1] / "data"
-RELEASED = 6  # the schema of the latest release
 
 
 @cache
@@ -109,22 +98,6 @@ MODELS = {
     "regression density contracted": regression_density(method="contracted", fit_intercept=False),
     "regression density paper": regression_density(method="paper", fit_intercept=False, n_draws=5),
 }
-KEPT = {  # one of each estimator, in tests/data
-    "activation": "activation relu, refine=True",
-    "polynomial": "activation cosine(1.3, 0.2), refine=False",
-    "mixture": "mixture separate",
-    "density": "density",
-    "clusterer": "clusterer",
-    "regression": "regression",
-    "regression_density": "regression density",
-}
-ADDED = {
-    "gaussian": "gaussian full",  # since schema 4
-    "activation_signed": "activation signed",  # these since schema 6
-    "gaussian_student": "gaussian student",
-    "regression_student": "regression student",
-}
-
 
 @cache
 def fitted(name):
@@ -162,18 +135,10 @@ def case(request):
     return fitted(request.param), rows(MODELS[request.param][1])
 
 
-@pytest.fixture(params=KEPT)
-def kept(request):
-    return request.param
-
-
 @pytest.fixture
 def library():
     """What tests of this folder share."""
-    return {
-        **{"fitted": fitted, "answers": answers, "rows": rows, "points": points, "told": told},
-        "names": names,
-    }
+    return {"fitted": fitted, "answers": answers, "rows": rows}
 
 
 @pytest.fixture
@@ -184,55 +149,3 @@ def path(tmp_path):
 @pytest.fixture
 def model(library):
     return library["fitted"]("mixture shared")
-
-
-def points(model):
-    """Rows, and labels, that depend on no generator of the library."""
-    grid = np.linspace(-1.5, 1.5, 4 * model.n_features_in_).reshape(4, -1)
-    return grid, grid.sum(axis=1)
-
-
-def told(model):
-    """Some answers in plain numbers, to be compared on other machines."""
-    X, y = points(model)
-    labelled = isinstance(model, im.RegressionMixture | im.RegressionMixtureDensity)
-    found = {}
-    for method in ("predict", "predict_proba", "predict_component", "score_samples", "bic"):
-        if hasattr(model, method):
-            given = (X, y) if labelled and method != "predict" else (X,)
-            found[method] = getattr(model, method)(*given)
-    if hasattr(model, "lower_bound_"):
-        found["lower_bound_"] = model.lower_bound_
-    if isinstance(model, im.RegressionMixture):
-        found["log_likelihood_"] = model.lower_bound_ * model._standard.mass
-    return {name: np.asarray(value, dtype=float).tolist() for name, value in found.items()}
-
-
-def names():
-    """Return the names that model files may have, by estimator: ``?`` marks optional ones."""
-    lines = []
-    for estimator in sorted(ESTIMATORS.values()):
-        declared = declaration_of(estimator)
-        optional = {f"{name}?" for name in set(declared.estimator.saved) - declared.required}
-        lines.append(estimator)
-        lines.append(f"  parameters: {', '.join(declared.parameters)}")
-        lines.append(f"  fitted: {', '.join(sorted(declared.required | optional))}")
-        lines += [f"  {kind}: {', '.join(c.hints)}" for kind, c in sorted(declared.codecs.items())]
-    return lines
-
-
-def write_files():
-    if SCHEMA <= RELEASED:
-        raise SystemExit(f"schema {SCHEMA} is released: raise SCHEMA, and add a migration")
-    folder = DATA / f"schema_{SCHEMA}"
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = KEPT | ADDED
-    for name, case in kept.items():
-        im.save(fitted(case), folder / f"{name}.safetensors")
-    expected = {name: told(fitted(case)) for name, case in kept.items()}
-    (folder / "answers.json").write_text(json.dumps(expected, indent=1) + "\n")
-    (folder / "names.txt").write_text("\n".join(names()) + "\n")
-
-
-if __name__ == "__main__":
-    write_files()

@@ -2,8 +2,6 @@
 
 import builtins
 import json
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from implicitmoments.saving.descriptions import load_description
 from implicitmoments.saving.files import pack
 from implicitmoments.testing import refuses
 
-DATA = Path(__file__).parents[1] / "data/schema_6"
 X, _ = im.datasets.make_spherical_mixture(300, 3, 4, radius=6.0, separation=6.0, random_state=0)
 U, u, _ = im.datasets.make_regression_mixture(400, 2, 3, noise=0.3, random_state=0)
 MODELS = {
@@ -98,19 +95,20 @@ def test_files_written_again_without_a_change_are_read(files, model):
     im.load(altered(files / model, lambda *_: None))
 
 
-def test_records_are_checked_like_attributes(tmp_path):
+def test_records_are_checked_like_attributes(library, tmp_path):
     def change_span(arrays, document):
         span = next(each for each in document["objects"] if each["class"] == "SphericalSpan")
         span["fields"]["variance"] = 0.0
 
     for name, change, code in (
-        ("activation", put("network_.weights", np.nan), "not_finite"),
-        ("activation", cut("network_.weights"), "wrong_shape"),
+        ("activation relu, refine=True", put("network_.weights", np.nan), "not_finite"),
+        ("activation relu, refine=True", cut("network_.weights"), "wrong_shape"),
         ("density", change_span, "not_positive"),
     ):
-        path = shutil.copy(DATA / f"{name}.safetensors", tmp_path)
+        path = tmp_path / "model"
+        im.save(library["fitted"](name), path)
         with refuses(code):
-            im.load(altered(Path(path), change))
+            im.load(altered(path, change))
 
 
 def test_a_large_file_with_holes_is_hashed_in_pieces(files, tmp_path, monkeypatch):

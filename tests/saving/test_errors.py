@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 import implicitmoments as im
-from implicitmoments.saving import MAX_HEADER, SCHEMA
+from implicitmoments.saving import MAX_HEADER, SCHEMA, check_schema
 from implicitmoments.testing import refuses
 
 ENTRY, BLANK = "implicitmoments", "0" * 64
@@ -300,9 +300,14 @@ def test_activations_that_are_not_the_library_s(library, path):
 # versions
 
 
-def test_files_of_a_newer_version(path, data):
+@pytest.mark.parametrize("schema", [1, SCHEMA - 1, SCHEMA + 1])
+def test_files_of_another_version(schema, path, data):
     header, document, arrays = parts(data)
-    document |= {"schema": SCHEMA + 1, "library": "99.0", "new": 1}
-    refused(
-        path, join(header, document, arrays), "newer_schema", library="99.0", schema=SCHEMA + 1
-    )
+    document |= {"schema": schema, "library": "99.0", "new": 1}
+    refused(path, join(header, document, arrays), "other_schema", library="99.0", schema=schema)
+
+
+@pytest.mark.parametrize("schema", [0, -1, True, "1", None, 1.0])
+def test_schemas_that_are_none(schema):
+    with refuses("invalid_schema"):
+        check_schema({"schema": schema})

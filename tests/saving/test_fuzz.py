@@ -8,7 +8,9 @@ import importlib
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -19,13 +21,15 @@ import implicitmoments as im
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks/attack.py"
-FILES = [path.read_bytes() for path in sorted((ROOT / "tests/data").glob("*/*.safetensors"))]
 
 
 sys.path.insert(0, str(SCRIPT.parent))
 changes, models, watching = (
     importlib.import_module(f"attacks.fuzzing.{name}") for name in ("changes", "models", "watch")
 )
+with TemporaryDirectory() as folder, warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    FILES = models.examples(Path(folder))
 
 
 @pytest.fixture(scope="module")

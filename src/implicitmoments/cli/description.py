@@ -11,7 +11,6 @@ import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-import implicitmoments
 from implicitmoments.arrays import to_numpy
 from implicitmoments.cli.columns import ModelColumns
 from implicitmoments.cli.console import as_typed, check_model_path, print_line, print_tables
@@ -23,7 +22,7 @@ from implicitmoments.saving.descriptions import load_description
 
 MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table: terminals have 80 columns, 24 lines
 # notes after which scaling of the columns is suggested
-UNLIKE_COLUMNS = ("columns_differ_in_spread", "flat_direction")
+UNLIKE_COLUMNS = ("flat_direction",)
 
 
 def describe_file(path: Path, *, as_json: bool) -> None:
@@ -48,12 +47,7 @@ def describe_file(path: Path, *, as_json: bool) -> None:
 def load_described(path: Path) -> tuple[Any, dict[str, Any]]:
     """Load what a model file shows of itself, and its parameters; without its estimator."""
     check_model_path(path)
-    return load_description(path) or _loaded(path)
-
-
-def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
-    model = implicitmoments.load(path)
-    return model, model.get_params(deep=False)
+    return load_description(path)
 
 
 def model_document(

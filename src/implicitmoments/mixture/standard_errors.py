@@ -19,7 +19,7 @@ from implicitmoments.mixture.family import Family
 
 STEP = 1e-4  # of parameters in the family's units
 MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
-ROWS_PER_PARAMETER = 20  # least rows of a sample that determines the information
+UNINFORMED = 1e-8  # information per row below which a parameter has no standard error
 MOST_NUMBERS = 2**34  # products that a computation may take: fewer rows are used beyond
 
 
@@ -57,22 +57,27 @@ def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) 
     logs = np.log(np.maximum(weights, 1e-300))
     theta = np.concatenate([logs[:-1] - logs[-1], own.ravel(), shared])
     unknown = Errors(np.full(len(weights), np.nan), None)
-    if len(theta) > MOST_PARAMETERS or sample.n < ROWS_PER_PARAMETER * len(theta) / 10:
+    if len(theta) > MOST_PARAMETERS:
         return unknown
+    information, outer = _information(sample, places, theta)
+    # rows say nothing of degrees of freedom at their bound
+    known = np.diag(information) > UNINFORMED * sample.n
+    inside = np.ix_(known, known)
     try:
-        information, outer = _information(sample, places, theta)
-        covariance = np.linalg.inv(information) * (sample.n / n)
-        np.linalg.cholesky(information)
+        np.linalg.cholesky(information[inside])
+        inverse = np.linalg.inv(information[inside])
     except np.linalg.LinAlgError:
         return unknown
     if robust:
-        covariance = covariance @ outer @ covariance * (n / sample.n)
-    if not np.all(np.diag(covariance) > 0):
+        inverse = inverse @ outer[inside] @ inverse
+    if not np.all(np.diag(inverse) > 0):
         return unknown
+    covariance = np.diag(np.where(known, 0.0, np.nan))
+    covariance[inside] = inverse * (sample.n / n)
     free = len(weights) - 1
     turn = (np.diag(weights) - np.outer(weights, weights))[:, :free]
-    inside = np.einsum("ia,ab,ib->i", turn, covariance[:free, :free], turn)
-    return Errors(np.sqrt(inside), family.errors(covariance[free:, free:], len(weights)))
+    squares = np.einsum("ia,ab,ib->i", turn, covariance[:free, :free], turn)
+    return Errors(np.sqrt(squares), family.errors(covariance[free:, free:], len(weights)))
 
 
 def _information(sample: Sample, places: _Places, theta: Floats) -> tuple[Floats, Floats]:

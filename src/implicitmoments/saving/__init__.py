@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from implicitmoments.saving.declarations import Declaration, declaration_of
     from implicitmoments.saving.decoder import apply_layout, layout_of
     from implicitmoments.saving.files import MAX_HEADER, SCHEMA, check_schema
-    from implicitmoments.saving.migrations import MIGRATIONS
     from implicitmoments.saving.models import load, save
 
 __all__ = ["ModelFileError", "load", "save"]
@@ -17,7 +16,6 @@ __all__ = ["ModelFileError", "load", "save"]
 _HOMES = {
     "Declaration": "declarations",
     "MAX_HEADER": "files",
-    "MIGRATIONS": "migrations",
     "ModelFileError": "checks",
     "SCHEMA": "files",
     "apply_layout": "decoder",

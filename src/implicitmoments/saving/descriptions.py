@@ -8,22 +8,19 @@ from typing import Any
 from implicitmoments.registry import ESTIMATORS, description_class
 from implicitmoments.saving.checks import COMMON, check_entries, expect, invalid, matches
 from implicitmoments.saving.decoder import Arrays, Decoder
-from implicitmoments.saving.files import SCHEMA, Document, read_file
+from implicitmoments.saving.files import Document, read_file
 
 
-def load_description(path: str | PathLike[str]) -> tuple[Any, dict[str, Any]] | None:
+def load_description(path: str | PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """Return the description of a fitted model in a file, and the parameters of the model.
 
-    scikit-learn is not imported, and no object of the model is built. None for a file of an older
-    version, which has to be loaded: its migration needs the classes.
+    scikit-learn is not imported, and no object of the model is built.
     """
-    found: tuple[Any, dict[str, Any]] | None = read_file(path, _describe)
+    found: tuple[Any, dict[str, Any]] = read_file(path, _describe)
     return found
 
 
-def _describe(document: Document, arrays: Arrays) -> tuple[Any, dict[str, Any]] | None:
-    if document["schema"] < SCHEMA:
-        return None
+def _describe(document: Document, arrays: Arrays) -> tuple[Any, dict[str, Any]]:
     name = document["estimator"]
     if name not in ESTIMATORS.values():
         raise invalid("unknown_estimator", name)

@@ -25,7 +25,7 @@ import safetensors.numpy
 from implicitmoments.saving.checks import ModelFileError, expect, invalid
 from implicitmoments.saving.decoder import Arrays, Json
 
-SCHEMA = 6  # raised by 1 when the format changes, with an entry in MIGRATIONS
+SCHEMA = 7  # raised by 1 when the format changes
 ENTRY = "implicitmoments"  # key in the metadata of safetensors
 LENGTH = 8  # bytes that hold the length of the rest of the header
 MAX_HEADER = 2**23  # bytes; a file of another kind may ask for any number
@@ -36,7 +36,7 @@ Document: TypeAlias = dict[str, Json]
 ADVICE = {  # by the code of an error
     "cannot_open": "check the path",
     "not_a_file": "check the path",
-    "newer_schema": "update implicitmoments, or fit and save the model with this version",
+    "other_schema": "fit and save the model with this version",
 }
 
 
@@ -104,21 +104,20 @@ def read_parts(file: BinaryIO, size: int) -> tuple[Document, Arrays]:
     return document, safetensors.numpy.load(file.read())
 
 
-def check_schema(document: Document) -> int:
-    """Return the schema of a document, unless it is one that cannot be read."""
+def check_schema(document: Document) -> None:
+    """Raise for a document of another schema than the present one."""
     own = document.get("schema")
     if type(own) is not int or own < 1:
         raise invalid("invalid_schema", own)
-    if own > SCHEMA:
+    if own != SCHEMA:
         raise ModelFileError(
-            "newer_schema",
-            "it was written by a newer version of implicitmoments ({library}, schema {schema}), "
-            "and this version reads schemas up to {newest}",
+            "other_schema",
+            "it was written by another version of implicitmoments ({library}, schema {schema}), "
+            "and this version reads schema {known}",
             library=str(document.get("library"))[:40],
             schema=own,
-            newest=SCHEMA,
+            known=SCHEMA,
         )
-    return own
 
 
 def pack(document: dict[str, Json], arrays: Arrays) -> bytes:

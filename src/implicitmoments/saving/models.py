@@ -17,13 +17,11 @@ from implicitmoments.saving.decoder import Arrays, Json
 from implicitmoments.saving.files import (
     SCHEMA,
     Document,
-    check_schema,
     pack,
     read_file,
     read_parts,
     write_whole,
 )
-from implicitmoments.saving.migrations import migrate
 from implicitmoments.saving.values import Encoder, ModelDecoder
 
 SECTIONS = {
@@ -117,7 +115,7 @@ def load(path: str | PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        If there is no file, or it is damaged, altered, of a newer version or of another kind.
+        If there is no file, or it is damaged, altered, of another version or of another kind.
 
     See Also
     --------
@@ -176,9 +174,7 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
 
 
 def from_document(document: Document, arrays: Arrays) -> Any:
-    """Build the estimator of a document; a migrated one may contain unused entries."""
-    migrated = check_schema(document) < SCHEMA
-    document = migrate(document)
+    """Build the estimator of a document."""
     expect(set(document) == SECTIONS, "wrong_sections", sorted(document))
     name = str(document["estimator"])
     declaration = declaration_of(name)
@@ -187,8 +183,7 @@ def from_document(document: Document, arrays: Arrays) -> Any:
     decoder = ModelDecoder(declaration, document["objects"], arrays)
     fitted, parameters = (decoder.decode({"map": document[s]}) for s in ("fitted", "parameters"))
     statistics = decoder.decode(document["statistics"])
-    if not migrated:
-        decoder.check_all_used()
+    decoder.check_all_used()
     different = sorted({*parameters} ^ {*declaration.parameters})
     expect(not different, "wrong_parameters", different)
     for key in fitted:
