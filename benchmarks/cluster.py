@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from implicitmoments.mixture import CovarianceType, GaussianFamily, Gaussians
+from implicitmoments.mixture.em import Stream
+from implicitmoments.mixture.gaussians import Gaussian, Gaussians
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import open_window
 from implicitmoments.moments.form_means import even_mean
@@ -58,11 +59,12 @@ def moment_pass(n: int, p: int) -> tuple[float, int, int]:
 def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:
     """Time an E-step; count the bytes of its sums and of the mixture."""
     rng = np.random.default_rng(0)
-    mixture = Gaussians(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones(k))
+    mixture = Gaussian(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones((k, d)))
     rows = Rows.of(rng.normal(size=(n, d)))
-    family = GaussianFamily(CovarianceType("tied_spherical"))
-    taken = cpu_seconds(lambda: family.e_step(rows, mixture))
-    return taken, 8 * (k * (d + 2) + 2), len(dumps(mixture))
+    family = Gaussians("tied_spherical").prepare(rows)
+    sums, stream = family.sums_of(mixture, n), Stream.of(family, rows)
+    taken = cpu_seconds(lambda: stream.e_step(sums[None]))
+    return taken, 8 * (sums.size + 2), len(dumps((family, sums)))
 
 
 def count(block: Block, rows: range) -> Mapping[str, Any]:

@@ -1,9 +1,8 @@
 """Gaussian mixtures of all covariance types against scikit-learn, mclust and EM from the truth.
 
 For each setting and seed: log-likelihood of all rows less that of EM from the truth, in nats, and
-seconds, of ``im.GaussianMixture``; with ``--ablations`` of its parts (mixture_parts.py), "moments
-only" and "moves only"; of scikit-learn from one start and, with ``--ten``, from ten; with
-``--mclust`` of mclust (R) with the matching model. scikit-learn is timed with its default
+seconds, of ``im.GaussianMixture``; of scikit-learn from one start and, with ``--ten``, from ten;
+with ``--mclust`` of mclust (R) with the matching model. scikit-learn is timed with its default
 tolerance, and its EM then goes on until it converges, so that its nats are those of its optimum.
 ``--jobs`` data sets are fitted at a time, all fits of one by one process. Run as
 
@@ -33,7 +32,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
-from mixture_parts import MOMENTS, MOVES, part_settings
 from real_fits import MODELS
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -148,11 +146,10 @@ def draw(setting: Setting, seed: int) -> tuple[Floats, Truth]:
 Fit: TypeAlias = Callable[[Floats, Setting, int], tuple[float, float, list[str]]]
 
 
-def ours(X: Floats, setting: Setting, seed: int, part: str = "") -> tuple[float, float, list[str]]:
-    """Fit with this library, or with a part of it."""
-    how = part_settings(part, setting.kind)
+def ours(X: Floats, setting: Setting, seed: int) -> tuple[float, float, list[str]]:
+    """Fit with this library."""
     clock = process_time()
-    model = im.GaussianMixture(setting.k, covariance_type=setting.kind, random_state=seed, **how)
+    model = im.GaussianMixture(setting.k, covariance_type=setting.kind, random_state=seed)
     model.fit(X)
     seconds = process_time() - clock
     return model.score(X) * len(X), seconds, model.notes_.codes
@@ -280,15 +277,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="data sets at a time")
     parser.add_argument("--ten", action="store_true", help="scikit-learn from ten starts, too")
     parser.add_argument("--mclust", action="store_true", help="mclust, too")
-    parser.add_argument("--ablations", action="store_true", help="parts of the fit by themselves")
     parser.add_argument("--auto", action="store_true", help="choose type and number")
     parser.add_argument("--only", choices=sorted(SETTINGS), action="append")
     parser.add_argument("--kind", help="settings of one covariance type")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     fits: dict[str, Fit] = {"GaussianMixture": ours}
-    if options.ablations:
-        fits |= {part: partial(ours, part=part) for part in (MOMENTS, MOVES)}
     fits["scikit-learn, 1 start"] = partial(peer, n_init=1)
     if options.ten:
         fits["scikit-learn, 10 starts"] = partial(peer, n_init=10)

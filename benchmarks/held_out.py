@@ -41,7 +41,6 @@ from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
-from mixture_parts import MOMENTS, MOVES, NO_MOVES, part_settings
 from seeding import seed_with_lookahead
 from spreads import spread
 
@@ -50,8 +49,8 @@ SETS = ("fashion", "glove")
 TYPES = ("spherical", "diag", "full")
 ROWS = 20_000  # to fit, and as many held out
 COSTS = {"spherical": 1, "diag": 1, "full": 10}  # about, the longest fits are first
-OURS = ("ours", NO_MOVES, MOMENTS, MOVES)
-SEEDING, CONVERGED = "seeding", "converged"
+SEEDING, CONVERGED, NO_MOVES = "seeding", "converged", "no moves"
+OURS = ("ours", NO_MOVES)
 IMAGES = ("train-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte.gz")
 
 
@@ -105,7 +104,7 @@ def run(file: Path, n: int, case: Case, method: str, start: int) -> Fit:
     clock = process_time()
     shape: dict[str, Any] = {"covariance_type": case.kind, "random_state": start}
     if method in OURS:
-        shape |= part_settings(method, case.kind)
+        shape |= {"n_moves": 0} if method == NO_MOVES else {}
         model = im.GaussianMixture(case.k, drop_outliers=False, **shape)
     elif method == SEEDING:
         means = seed_with_lookahead(X, case.k, np.random.default_rng(start))

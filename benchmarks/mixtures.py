@@ -13,7 +13,7 @@ log-likelihood of all rows, outliers included, minus that of the true parameters
 seeds, which start at --first. Seconds are medians, of the processor and
 with those of R. Peers: scikit-learn's GaussianMixture (spherical) and KMeans with 1 and 10 starts,
 pomegranate if it can be imported, mclust (model EII, hierarchical start on 2,000 rows) if Rscript
-has it. "moments only" and "moves only" are parts of the fit by themselves (mixture_parts.py).
+has it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-import implicitmoments as im
 from implicitmoments import SphericalMixture
 from implicitmoments.datasets import random_directions
-from mixture_parts import MOMENTS, MOVES, part_settings
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 # weights, means and variances of k components
@@ -145,18 +143,6 @@ def separate(X: Floats, k: int, seed: int) -> Found:
     return ours(X, k, seed, covariance_type="spherical")
 
 
-def part_of_ours(part: str) -> Peer:
-    """Return a part of the fit by itself; SphericalMixture has no settings for it."""
-    kind = "tied_spherical"
-
-    def fit(X: Floats, k: int, seed: int) -> Found:
-        how = part_settings(part, kind)
-        model = im.GaussianMixture(k, covariance_type=kind, random_state=seed, **how).fit(X)
-        return model.weights_, model.means_, np.broadcast_to(model.covariances_, (k,))
-
-    return fit
-
-
 def gaussian_mixture(n_init: int) -> Peer:
     """GaussianMixture of scikit-learn with some starts."""
 
@@ -222,7 +208,6 @@ def peers() -> dict[str, Peer]:
     """Return the methods to compare with."""
     found: dict[str, Peer] = {
         "SphericalMixture": ours,
-        **{part: part_of_ours(part) for part in (MOMENTS, MOVES)},
         "GaussianMixture, 1 start": gaussian_mixture(1),
         "GaussianMixture, 10 starts": gaussian_mixture(10),
         "KMeans, 1 start": k_means(1),

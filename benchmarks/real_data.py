@@ -3,7 +3,7 @@
 Each set is split at random, once per seed: 70 % of the rows are fitted, 30 % are held out. For
 each covariance type, with as many components as there are classes: total log-likelihood of both,
 adjusted Rand index of the rows fitted, where there are classes, and seconds of the processor, of
-``im.GaussianMixture``, of its parts by themselves, of scikit-learn from 1, 10 and 20 starts and of
+``im.GaussianMixture``, of scikit-learn from 1, 10 and 20 starts and of
 mclust. Then what ``"auto"`` chooses for all rows beside mclust's choice. Run as
 
     OMP_NUM_THREADS=1 python benchmarks/real_data.py --write docs/real_data.md
@@ -29,7 +29,6 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
-from mixture_parts import MOMENTS, MOVES
 from real_fits import (
     IN_R,
     SHIPPED,
@@ -60,9 +59,7 @@ def compare(data: Data, seed: int, *, with_r: bool) -> dict[str, dict[str, Split
     in_r = fit_mclust(train, train.k, seed) if with_r else {}
     said = {}
     for kind in data.types:
-        fits: dict[str, Mixture | None] = {
-            tool: fit_ours(train, kind, train.k, seed, tool) for tool in (OURS, MOMENTS, MOVES)
-        }
+        fits: dict[str, Mixture | None] = {OURS: fit_ours(train, kind, train.k, seed)}
         fits |= {PEERS[n]: fit for n, fit in fit_peer(train, kind, seed).items()}
         fits[MCLUST] = in_r.get(kind)
         said[kind] = {tool: judge_split(train, test, fit) for tool, fit in fits.items()}

@@ -22,7 +22,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Peer
 
 import implicitmoments as im
-from mixture_parts import part_settings
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 SCRIPT = Path(__file__).with_name("real_data.R")
@@ -240,13 +239,10 @@ def matrices(kind: str, covariances: Any, k: int, d: int) -> Floats:
     return found if found.ndim == 3 else found[:, :, None] * np.eye(d)
 
 
-def fit_ours(data: Data, kind: str, k: int | str, seed: int, part: str = "") -> Mixture:
-    """Fit this library's mixture to all rows, or a part of it: its moments, or its moves."""
-    how = part_settings(part, kind)
+def fit_ours(data: Data, kind: str, k: int | str, seed: int) -> Mixture:
+    """Fit this library's mixture to all rows."""
     clock = process_time()
-    model = im.GaussianMixture(
-        k, covariance_type=kind, drop_outliers=False, random_state=seed, **how
-    )
+    model = im.GaussianMixture(k, covariance_type=kind, drop_outliers=False, random_state=seed)
     model.fit(data.X)
     seconds, chosen = process_time() - clock, model.covariance_type_
     if data.X.shape[1] == 1:

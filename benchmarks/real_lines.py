@@ -1,4 +1,4 @@
-"""Real data for regressions, and fits of them by this library, its parts and flexmix."""
+"""Real data for regressions, and fits of them by this library and flexmix."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from time import process_time
 import numpy as np
 
 import implicitmoments as im
-from implicitmoments.regression import Lines, Model
-from mixture_parts import MOMENTS, MOVES
 from real_fits import Floats, SplitFit, figures, split_rows
-from regression_parts import Parts
-from regression_peers import Asked, fit_in_r
+from regression_peers import Asked, Lines, fit_in_r
+from silence.lines import Data, PlainEM
 
 # lines that are fitted: as many as the packages' own examples fit, or 3
 IN_R = {
@@ -101,37 +99,34 @@ def log_joint(sample: Sample, lines: Lines) -> Floats:
 
 def judge(train: Sample, test: Sample, noise: str, lines: Lines, seconds: float) -> SplitFit:
     """Return the figures of lines: one judge for all tools."""
-    model = Model(shared=noise == "shared")
     k, q = lines.coef.shape
+    shared = noise == "shared"
     fit = figures(
         log_joint(train, lines),
         train.labels,
         kind=noise,
-        n_free=model.n_parameters(k, q),
+        n_free=k - 1 + k * q + (1 if shared else k),
         eigenvalue=float(lines.variances.min()),
         # as of covariances: twice as many numbers as a line has parameters
-        fewest=0.0 if model.shared else 2.0 * (q + 1),
+        fewest=0.0 if shared else 2.0 * (q + 1),
         seconds=seconds,
     )
     return SplitFit.of(fit, len(train.y), log_joint(test, lines))
 
 
-def fit_part(train: Sample, k: int, noise: str, seed: int, part: str) -> Lines:
-    """Fit the estimator to all rows, or a part of it: its moments, or its moves."""
-    if part == OURS:
-        model = im.RegressionMixture(k, noise_type=noise, drop_outliers=False, random_state=seed)
-        model.fit(train.X, train.y)
-        coef = np.column_stack([model.intercept_, model.coef_])
-        return Lines(model.weights_, coef, model.noise_**2)
-    parts = Parts(train.X, train.y, Model(shared=noise == "shared"), floor=True)
-    fit = parts.moments_only if part == MOMENTS else parts.moves_only
-    return parts.from_standard(fit(k, seed).state)
+def fit_ours(train: Sample, k: int, noise: str, seed: int) -> Lines:
+    """Fit the estimator to all rows."""
+    model = im.RegressionMixture(k, noise_type=noise, drop_outliers=False, random_state=seed)
+    model.fit(train.X, train.y)
+    coef = np.column_stack([model.intercept_, model.coef_])
+    return Lines(model.weights_, coef, model.noise_**2)
 
 
 def continue_em(train: Sample, noise: str, lines: Lines) -> Lines:
-    """Run EM from lines until it converges, noise without bounds."""
-    parts = Parts(train.X, train.y, Model(shared=noise == "shared"))
-    return parts.from_standard(parts.em(parts.to_standard(lines)).state)
+    """Run EM from lines until it converges."""
+    deviations = np.sqrt(lines.variances)
+    start = Data("", train.X, train.y, lines.weights, lines.coef, deviations, noise == "shared")
+    return PlainEM(start).from_truth()[1]
 
 
 def name_of(starts: int) -> str:
@@ -151,11 +146,9 @@ def compare(
     found = {}
     for k, noise in product(ks, NOISES):
         found[k, noise] = fits = dict[str, SplitFit]()
-        for tool in (OURS, MOMENTS, MOVES):
-            clock = process_time()
-            lines = fit_part(train, k, noise, seed, tool)
-            seconds = process_time() - clock
-            fits[tool] = judge(train, test, noise, lines, seconds)
+        clock = process_time()
+        lines = fit_ours(train, k, noise, seed)
+        fits[OURS] = judge(train, test, noise, lines, process_time() - clock)
         for asked, (seconds, lines) in peers.items():
             if asked[:2] == (k, noise):
                 fits[name_of(asked.starts)] = judge(train, test, noise, lines, seconds)

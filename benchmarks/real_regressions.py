@@ -1,4 +1,4 @@
-"""Mixtures of regressions of real data: this library, its parts, and flexmix.
+"""Mixtures of regressions of real data: this library and flexmix.
 
 Each set is split at random, once per seed: 70 % of the rows are fitted, 30 % are held out. For
 shared and for separate noise: log-likelihood per row of both, adjusted Rand index of rows that

@@ -11,10 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.regression import Lines
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 SCRIPT = Path(__file__).with_name("regressions.R")
+
+
+class Lines(NamedTuple):
+    """A mixture of regressions."""
+
+    weights: Floats  # (k,)
+    coef: Floats  # (k, 1 + d), the intercept first
+    variances: Floats  # (k,), of the noise
 
 
 class Asked(NamedTuple):

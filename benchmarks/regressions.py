@@ -5,18 +5,15 @@ Run: python benchmarks/regressions.py parameters | push [--seeds 10] [--jobs 1] 
      python benchmarks/regressions.py awkward
 
 A fit succeeds if its largest error of a coefficient vector is at most 1.2 times that of EM
-started at the truth. Random EM is plain EM with the inner loops of the library, started at lines
+started at the truth. Random EM is plain EM that shares no code with the library, started at lines
 of random direction with the variance of y, and stopped when the mean log-likelihood rises by less
-than 1e-6; of ten starts the best likelihood counts. Seconds are of the processor, and the last
-column is the median and the range over seeds of their ratio to one random start in the same
-process. flexmix and mixtools run if R has them, on the same rows, at most ``--limit`` seconds
-each. "moments only" and "moves only" are parts of the fit by themselves (regression_parts.py);
-``--without parts`` leaves them out. ``--jobs`` fits so many data sets at a time, each in a process
-of one thread.
+than 1e-6 in ten steps; of ten starts the best likelihood counts. Seconds are of the processor, and
+the last column is the median and the range over seeds of their ratio to one random start in the
+same process. flexmix and mixtools run if R has them, on the same rows, at most ``--limit`` seconds
+each. ``--jobs`` fits so many data sets at a time, each in a process of one thread.
 
 ``perturbed`` changes every entry by about 1e-9 of itself, and ``random_state``, and counts fits
-whose log-likelihood is at most 2 nats below that of EM from the truth: of the whole fit, of EM
-from peaks and moments without moves, and of growth and moves without peaks and moments.
+whose log-likelihood is at most 2 nats below that of EM from the truth.
 """
 
 from __future__ import annotations
@@ -40,11 +37,8 @@ from awkward_regressions import awkward
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import Truth, make_regression_mixture
-from implicitmoments.regression import Lines, Model
-from implicitmoments.search import Fitted
-from mixture_parts import MOMENTS, MOVES
-from regression_parts import DEFAULT, Parts
-from regression_peers import fit_in_r, r_packages
+from regression_peers import Lines, fit_in_r, r_packages
+from silence import lines as lines_em
 from silence.rates import Run
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -148,22 +142,18 @@ def largest_error(coef: Floats, truth: Truth) -> float:
     return float(apart[i, j].max())
 
 
-class Plain(Parts):
-    """Plain EM with the inner loops of the library, for rows of which the truth is known."""
+class Plain(lines_em.PlainEM):
+    """Plain EM for rows of which the truth is known."""
 
-    def __init__(self, data: Data, model: Model = DEFAULT) -> None:
+    def __init__(self, data: Data) -> None:
         X, y, self.truth = data
-        super().__init__(X, y, model)
+        w = self.truth.weights
+        coef = np.column_stack([np.zeros(len(w)), self.truth.vectors])
+        super().__init__(lines_em.Data("", X, y, w, coef, np.full(len(w), self.truth.noise)))
 
     def error(self, lines: Lines) -> float:
         """Return the largest error of the lines."""
-        return largest_error(self.standard.original(lines)[0], self.truth)
-
-    def from_truth(self) -> Fitted[Lines]:
-        """Return EM started at the truth."""
-        w = self.truth.weights
-        coef = np.column_stack([np.zeros(len(w)), self.truth.vectors])
-        return self.em(self.to_standard(Lines(w, coef, np.full(len(w), self.truth.noise**2))))
+        return largest_error(lines.coef[:, 1:], self.truth)
 
     def random(self, rng: np.random.Generator) -> tuple[float, Lines]:
         """Return the likelihood and lines of EM from one random start."""
@@ -171,14 +161,8 @@ class Plain(Parts):
         directions = rng.normal(size=(k, d))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         coef = np.column_stack([np.zeros(k), 0.75 * directions])
-        lines, before = Lines(np.full(k, 1 / k), coef, np.ones(k)), -np.inf
-        for _ in range(500):
-            sums = self.family.e_step(self.rows, lines)
-            lines = self.family.m_step(sums, lines)
-            before, gain = sums.level, sums.level - before
-            if gain < 1e-6:
-                break
-        return before, lines
+        n, variance = len(self.data.y), float(self.data.y.var())
+        return self.run(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), 500, 1e-6 * n)
 
 
 def fit_ours(data: Data, seed: int, k: int | str) -> Outcome:
@@ -207,22 +191,12 @@ def fit_random(plain: Plain, seed: int, n_starts: int) -> dict[str, Outcome]:
     return outcomes
 
 
-def fit_parts(plain: Plain, seed: int) -> dict[str, Outcome]:
-    """Fit by parts of the estimator, each without the others."""
-    k, outcomes = len(plain.truth.weights), {}
-    for name, fit in ((MOMENTS, plain.moments_only), (MOVES, plain.moves_only)):
-        clock = process_time()
-        error = plain.error(fit(k, seed).state)
-        outcomes[name] = Outcome(error, process_time() - clock, k)
-    return outcomes
-
-
 def fit_r(data: Data, seed: int, method: str, limit: float) -> Outcome | None:
     """Fit with an R package; None if it fails or takes too long."""
     X, y, truth = data
     fits = fit_in_r(method, (X, y), seed, ks=[len(truth.weights)], limit=limit)
     for seconds, lines in fits.values():
-        return Outcome(largest_error(lines.coef[:, 1:], truth), seconds, lines.k)
+        return Outcome(largest_error(lines.coef[:, 1:], truth), seconds, len(lines.weights))
     return None
 
 
@@ -258,12 +232,10 @@ def fit_all(
     with threadpool_limits(1, user_api="blas"):
         data = (PARAMETERS | PUSH)[name](seed)
         plain = Plain(data)
-        goal = plain.error(plain.from_truth().state)
+        goal = plain.error(plain.from_truth()[1])
         outcomes: dict[str, Outcome | None] = {
             "RegressionMixture": fit_ours(data, seed, len(data[2].weights)),
         }
-        if "parts" not in arguments.without:
-            outcomes |= fit_parts(plain, seed)
         if "auto" not in arguments.without:
             outcomes['RegressionMixture("auto")'] = fit_ours(data, seed, "auto")
         if "random" not in arguments.without:
@@ -274,16 +246,14 @@ def fit_all(
 
 
 def perturbed(settings: dict[str, Callable[[int], Data]], arguments: argparse.Namespace) -> None:
-    """Print how many fits of perturbed rows reach EM from the truth, and what fails without."""
-    print("| setting, seed | RegressionMixture | seconds | moments only | moves only |")
-    print("|---" * 5 + "|")
+    """Print how many fits of perturbed rows reach EM from the truth."""
+    print("| setting, seed | RegressionMixture | seconds |")
+    print("|---" * 3 + "|")
     for name, make in settings.items():
         for seed in range(arguments.first, arguments.first + arguments.seeds):
             X, y, truth = make(seed)
-            plain, k = Plain((X, y, truth)), len(truth.weights)
-            mass, goal = len(y), plain.from_truth().level * len(y)
-            good: dict[str, list[bool]] = {"both": [], "moments": [], "moves": []}
-            seconds = []
+            goal, k = Plain((X, y, truth)).from_truth()[0], len(truth.weights)
+            good, seconds = [], []
             for at in range(arguments.perturbations):
                 rng = np.random.default_rng([seed, at])
                 Z, z = (a * (1 + 1e-9 * rng.normal(size=a.shape)) for a in (X, y))
@@ -292,16 +262,9 @@ def perturbed(settings: dict[str, Callable[[int], Data]], arguments: argparse.Na
                     warnings.simplefilter("ignore", AssumptionWarning)
                     model = RegressionMixture(k, random_state=at).fit(Z, z)
                 seconds.append(process_time() - clock)
-                # in standard coordinates, as EM from the truth
-                reached = (model.lower_bound_ + np.log(plain.standard.scale)) * mass
-                good["both"].append(reached > goal - ENOUGH)
-                if at < arguments.ablations:
-                    other = Plain((Z, z, truth))
-                    good["moments"].append(other.moments_only(k, at).level * mass > goal - ENOUGH)
-                    good["moves"].append(other.moves_only(k, at).level * mass > goal - ENOUGH)
-            both, moments, moves = (f"{sum(each)} of {len(each)}" for each in good.values())
+                good.append(model.lower_bound_ * len(y) > goal - ENOUGH)
             taken = f"{np.median(seconds):.1f} (at most {max(seconds):.1f})"
-            print(f"| {name}, {seed} | {both} | {taken} | {moments} | {moves} |", flush=True)
+            print(f"| {name}, {seed} | {sum(good)} of {len(good)} | {taken} |", flush=True)
 
 
 def times_of(rows: list[tuple[Outcome | None, float]], one: list[Outcome]) -> str:
@@ -342,9 +305,8 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", help="by name; all by default")
     parser.add_argument("--starts", type=int, default=10, help="of random EM")
     parser.add_argument("--perturbations", type=int, default=20)
-    parser.add_argument("--ablations", type=int, default=4, help="perturbations fitted in parts")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit in R")
-    parser.add_argument("--without", nargs="*", default=[], help="parts, auto, random, flexmix")
+    parser.add_argument("--without", nargs="*", default=[], help="auto, random, flexmix")
     arguments = parser.parse_args()
     if arguments.table == "awkward":
         awkward()

@@ -16,7 +16,6 @@ import sklearn
 
 from silence.activations import activations
 from silence.advice import advice
-from silence.choice import choice
 from silence.coverage import coverage, coverage_of_mixtures
 from silence.degenerate import degenerate
 from silence.discrete import discrete
@@ -31,7 +30,6 @@ from silence.wild_rows import wild_rows
 KINDS: dict[str, Callable[[Run], None]] = {
     "activations": activations,
     "advice": advice,
-    "choice": choice,
     "coverage": coverage,
     "coverage_of_mixtures": coverage_of_mixtures,
     "degenerate": degenerate,

@@ -19,10 +19,6 @@ readme: the data of the README, with 24,000 and with 60,000 rows.
 codebooks: 200 components for the digits and for patches of the images of scikit-learn. startup:
 processor time of the import of an estimator and of each command, beside that of sklearn.mixture.
 
-Parts of the fit by themselves are columns, too (``--methods`` chooses columns): "moments only" is
-EM from decoded moments, or from k-means++ where that has the higher likelihood, without moves (for
-full covariances from merged micro-components); "moves only" is moves from k-means++.
-
 Means are Gaussian, at least 4 deviations of the noise apart (5 from three features on), weights
 between 1 and 3 times the least. A mean is found if the fit has one within 0.5 deviations of it, or
 within 1.5 times the error of the mean of the rows of the lightest component, matched one to one.
@@ -54,7 +50,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import startup
-from mixture_parts import MOMENTS, MOVES, part_settings
 from speed_sizes import FEW, FULL, GROWTH, LARGE, MIXTURES, README, Size
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -63,7 +58,6 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 BOOKS = ("digits", "patches")
 
 TIMED = ("ours", "EM", "KMeans")
-PARTS = (MOMENTS, MOVES)
 HEADS = {"ours": "ours", "EM": "one EM start", "KMeans": "KMeans"}
 
 
@@ -104,7 +98,6 @@ def methods(size: Size, seed: int, means: Floats | None = None) -> dict[str, Any
     ours = partial(im.GaussianMixture, size.k, covariance_type=kind, random_state=seed)
     found = {
         "ours": ours() if full else im.SphericalMixture(size.k, random_state=seed),
-        **{part: ours(**part_settings(part, kind)) for part in PARTS},
         "EM": Peer(size.k, covariance_type=shape, random_state=seed),
         "KMeans": KMeans(size.k, n_init=1, random_state=seed),
     }
@@ -215,7 +208,7 @@ def measure(sizes: list[Size], options: argparse.Namespace) -> dict[Size, dict[s
     jobs: list[Job] = [(*case, group, options.limit) for case in cases for group in groups]
     # several at once: the longest first; one at a time: the shortest
     jobs.sort(key=lambda job: job[0].k * job[0].d * job[0].n, reverse=options.jobs > 1)
-    columns = [name for name in (*TIMED[:1], *PARTS, *TIMED[1:]) if name in which]
+    columns = [name for name in TIMED if name in which]
     heads = ["k", "d", "rows", *(HEADS.get(name, name) for name in columns)]
     heads += ["ratio to EM (least, most)", "peak, GB"]
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
@@ -320,7 +313,7 @@ def codebooks(options: argparse.Namespace) -> None:
     """Print seconds and distortion of 200 components, over the distortion of KMeans."""
     warnings.simplefilter("ignore")
     books: dict[str, Callable[[], Floats]] = {"digits": digits, "patches": patches}
-    columns = [name for name in (*TIMED, *PARTS) if name in options.methods]
+    columns = [name for name in TIMED if name in options.methods]
     heads = ["codebook, seed", *(HEADS.get(name, name) for name in columns), "peak, GB"]
     print("seconds, and distortion over that of KMeans from one start\n")
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|", flush=True)
@@ -353,7 +346,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=None, help=limit)
     names = "only these: 25x10, in growth N, d or k, in codebooks digits or patches"
     parser.add_argument("--sizes", nargs="*", default=[], help=names)
-    every = [*TIMED, *PARTS, "truth"]
+    every = [*TIMED, "truth"]
     parser.add_argument("--methods", nargs="*", default=None, choices=every)
     options = parser.parse_args()
     if options.methods is None:  # parts alone cost more than the fits of a growth table

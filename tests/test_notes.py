@@ -98,8 +98,8 @@ def test_harmless_notes_are_quiet_and_others_warn():
         warnings.simplefilter("error")
         warn_of([Note(code) for code in QUIET if not SENTENCES[code].count("{")])
     with pytest.warns(AssumptionWarning):
-        warn_of([Note("constant_labels")])
+        warn_of([Note("nearly_odd", {"name": "tanh", "ratio": 0.1})])
     with pytest.warns(FitWarning):
-        warn_of([Note("local_optimum")])
+        warn_of([Note("search_doubtful")])
     with pytest.warns(ConvergenceWarning):
         warn_of([Note("not_converged", {"max_iter": 7})])

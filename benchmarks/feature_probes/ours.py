@@ -198,16 +198,12 @@ def models() -> Probes:
 def fitting() -> Probes:
     """Return the probes of fitting."""
     gaussian = im.GaussianMixture(2, random_state=0)
-    every = im.GaussianMixture(2, covariance_type="tied", n_moves=0, random_state=0).fit(X)
-    tried = every.stats_["start_log_likelihood"]
     outliers = [int(each.stats_["outliers"]) for each in (fit(WILD), clone(gaussian).fit(WILD))]
     starts = im.ActivationSumRegressor().n_starts
     return {
         "initialisation": lambda: (
-            "moments, merged groups, k-means++"
-            if set(tried) == {"moments", "merge", "k-means++"}
-            else "unknown",
-            f"starts compared {tried}",
+            "merged groups, splits, k-means++, moments",
+            f"start of a fit: {fit().stats_['start']}",
         ),
         "multiple starts": lambda: (
             "Gaussian mixtures, `n_init`; activations, `n_starts`",
@@ -215,10 +211,7 @@ def fitting() -> Probes:
         ),
         "user-defined start": given_start,
         "EM": lambda: tries(
-            lambda: (
-                f"{len(fit().stats_['mean_log_likelihood_history'])} steps,"
-                f" {fit().stats_['n_moves_tried']} moves tried"
-            ),
+            lambda: f"{len(fit().stats_['mean_log_likelihood_history'])} steps",
             yes="yes, with moves",
         ),
         "stochastic or hard EM": lambda: absent(MIXTURES, "stochastic|hard|classif|batch"),

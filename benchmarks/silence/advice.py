@@ -20,26 +20,18 @@ from silence.rates import Run, print_table
 from silence.shape import draw_groups
 
 LOADED = {"iris": 3, "wine": 3, "breast_cancer": 2, "digits": 10, "diabetes": 3}
-SHAPES = {
-    *("components_not_round", "columns_differ_in_spread", "columns_correlated"),
-    "components_differ_in_covariance",
-}
 
 
 def follow(model: Any, note: Any) -> tuple[str, Any] | None:
     """Return the advice of a note, and an estimator that follows it; None if there is none."""
     k, seed = model.n_components, model.random_state
-    if note.code in SHAPES:
+    if note.code == "not_round":
         kind = note.values["kind"]
         return f"{kind!r}", im.GaussianMixture(k, covariance_type=kind, random_state=seed)
-    numbers = {"components_are_one": "fewer", "bic_prefers_fewer": "fewer"}
-    numbers |= {"component_missing": "more"}
-    if note.code in numbers:
-        number = note.values[numbers[note.code]]
-    elif note.code in ("line_looks_double", "line_missing"):
-        number = k + 1
-    else:
+    numbers = {"components_are_one": "fewer", "component_missing": "more"}
+    if note.code not in numbers:
         return None
+    number = note.values[numbers[note.code]]
     parameters = model.get_params() | {"n_components": number}
     return f"k = {number}", type(model)(**parameters)
 
@@ -80,7 +72,7 @@ def settings(seed: int) -> Iterator[tuple[str, tuple[Any, ...], list[Any]]]:
             [im.RegressionMixture(max(k + more, 1), random_state=seed)],
         )
     for kind in ("elongated, each", "unequal", "other units"):
-        X, _, k = draw_groups(seed, kind)
+        X, k = draw_groups(seed, kind)
         yield (
             kind,
             (X,),

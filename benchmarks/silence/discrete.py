@@ -45,7 +45,7 @@ def draw(name: str, seed: int) -> Data:
 def fit(case: tuple[str, int]) -> Outcome:
     """Fit one data set."""
     data = draw(*case)
-    return compare(data, PlainEM(data).from_truth(), case[1])
+    return compare(data, PlainEM(data).from_truth()[0], case[1])
 
 
 def discrete(run: Run) -> None:

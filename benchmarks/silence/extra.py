@@ -22,7 +22,7 @@ from implicitmoments.notes import QUIET
 from silence.rates import Run, print_table
 
 TYPES = ("tied_spherical", "spherical", "tied_diag", "diag", "tied", "full")
-MISSING = {"component_missing", "line_looks_double", "line_missing"}
+MISSING = {"component_missing"}
 ROWS, DIMENSIONS, COMPONENTS = (500, 8_000), (2, 9), (2, 7)
 APART, NEAR = 4.0, 2.5  # distances of means
 

@@ -1,4 +1,4 @@
-"""Lines fitted by the library, by its parts, and by a plain EM that shares no code with it."""
+"""Lines fitted by the library, and by a plain EM that shares no code with it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from implicitmoments import RegressionMixture
-from implicitmoments.regression import Model, least_ratio
-from regression_parts import Parts
+from implicitmoments.notes import QUIET
+from regression_peers import Lines
 from silence.rates import print_table
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 ENOUGH = 2.0  # nats: a difference of likelihoods, not of the last digits of EM
 TINY = 1e-300
-LARGEST_FLOOR = 0.5  # of the noise of a line to that of all, as in the library
-HARMLESS = {"inputs_not_gaussian"}  # notes that do not cast doubt on the lines
+LEAST = 1e-3  # of the noise variance of a line to that of all, as in the library
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +45,12 @@ class PlainEM:
     def __init__(self, data: Data) -> None:
         self.data = data
         self.z = np.column_stack([np.ones(len(data.y)), data.X])
-        u = np.column_stack([self.z, data.y])
-        self.side = u.shape[1]
-        self.least = least_ratio(*self.z.shape)
-        self.pairs = (u[:, :, None] * u[:, None, :]).reshape(len(u), -1)
+        self.both = np.column_stack([self.z, data.y])
+        self.side = self.both.shape[1]
 
-    def m_step(self, shares: Floats) -> tuple[Floats, Floats, Floats]:
+    def m_step(self, shares: Floats) -> Lines:
         """Return weights, coefficients and variances for responsibilities (n, k)."""
-        S = (shares.T @ self.pairs).reshape(-1, self.side, self.side)
+        S = np.stack([(self.both.T * share) @ self.both for share in shares.T])
         n = np.maximum(S[:, 0, 0], TINY)
         ridge = 1e-9 * np.trace(S[:, :-1, :-1], axis1=1, axis2=2)[:, None, None]
         coef = np.linalg.solve(
@@ -63,13 +60,11 @@ class PlainEM:
         squares = np.maximum(np.einsum("ka,kab,kb->k", both, S, both), 0.0)
         w, pooled = n / n.sum(), squares.sum() / n.sum()
         if self.data.shared:
-            return w, coef, np.full(len(n), max(pooled, TINY))
+            return Lines(w, coef, np.full(len(n), max(pooled, TINY)))
         # the floor of the library: without one the likelihood has no maximum
-        c = min(self.least / float(w @ w), LARGEST_FLOOR)
-        floor = pooled * c ** (2 * np.maximum(w / self.least, 1.0))
-        return w, coef, np.maximum(squares / n, np.maximum(floor, TINY))
+        return Lines(w, coef, np.maximum(squares / n, max(LEAST * pooled, TINY)))
 
-    def e_step(self, state: tuple[Floats, Floats, Floats]) -> tuple[float, Floats]:
+    def e_step(self, state: Lines) -> tuple[float, Floats]:
         """Return the log-likelihood, and responsibilities."""
         w, coef, v = state
         logs = np.log(w) - 0.5 * np.log(2 * np.pi * v)
@@ -79,9 +74,7 @@ class PlainEM:
         total = shares.sum(axis=1, keepdims=True)
         return float(np.sum(top + np.log(total))), shares / total
 
-    def run(
-        self, state: tuple[Floats, Floats, Floats], steps: int, least: float
-    ) -> tuple[float, tuple[Floats, Floats, Floats]]:
+    def run(self, state: Lines, steps: int = 3_000, least: float = 1e-3) -> tuple[float, Lines]:
         """Run EM until ten steps gain less than ``least`` nats."""
         before, (reached, shares) = -np.inf, self.e_step(state)
         for step in range(steps):
@@ -93,12 +86,12 @@ class PlainEM:
             reached, shares = self.e_step(state)
         return reached, state
 
-    def from_truth(self) -> float:
-        """Return the log-likelihood of EM started at the truth."""
+    def from_truth(self) -> tuple[float, Lines]:
+        """Return the log-likelihood and the lines of EM started at the truth."""
         noise = self.data.noise**2
         if self.data.shared:
             noise = np.full(self.data.k, float(self.data.weights @ noise))
-        return self.run((self.data.weights, self.data.coef, noise), 3_000, 1e-3)[0]
+        return self.run(Lines(self.data.weights, self.data.coef, noise))
 
     def from_random(self, rng: np.random.Generator, n_starts: int = 20) -> float:
         """Return the best log-likelihood of several random starts.
@@ -115,50 +108,46 @@ class PlainEM:
                 for i in range(k):
                     shares[rng.choice(n, self.side, replace=False), i] = 1.0
             _, coef, v = self.m_step(shares)
-            state = np.full(k, 1 / k), coef, np.full(k, max(float(v.max()), self.data.y.var() / 4))
-            found.append(self.run(state, 500, 0.1))
+            v = np.full(k, max(float(v.max()), self.data.y.var() / 4))
+            found.append(self.run(Lines(np.full(k, 1 / k), coef, v), 500, 0.1))
         found.sort(key=lambda each: -each[0])
-        return max(self.run(state, 3_000, 1e-3)[0] for _, state in found[:3])
+        return max(self.run(state)[0] for _, state in found[:3])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Nats of a fit above a reference, by name, and its notes."""
+    """Nats of a fit above a reference, and its notes."""
 
     name: str
-    above: dict[str, float]
+    above: float
     codes: list[str]
     seconds: float
 
-    def loses(self, fit: str = "both") -> bool:
-        """Whether a fit is below the reference."""
-        return self.above[fit] < -ENOUGH
+    @property
+    def loses(self) -> bool:
+        """Whether the fit is below the reference."""
+        return self.above < -ENOUGH
 
     @property
     def doubted(self) -> bool:
         """Whether a note casts doubt on the lines."""
-        return bool(set(self.codes) - HARMLESS)
+        return bool(set(self.codes) - QUIET)
 
 
 def compare(data: Data, reference: float, seed: int) -> Outcome:
-    """Fit the library and its parts, and compare their likelihoods with a reference."""
+    """Fit the library, and compare its likelihood with a reference."""
     clock, n = process_time(), len(data.y)
     # likelihoods of all rows are compared
     model = RegressionMixture(data.k, drop_outliers=False, random_state=seed)
     model.set_params(noise_type="shared" if data.shared else "separate").fit(data.X, data.y)
     seconds = process_time() - clock
-    parts = Parts(data.X, data.y, Model(data.shared))
-    shift = np.log(parts.standard.scale)
-    above = {"both": model.lower_bound_ * n - reference}
-    above["moments"] = (parts.moments_only(data.k, seed).level - shift) * n - reference
-    above["moves"] = (parts.moves_only(data.k, seed).level - shift) * n - reference
-    return Outcome(data.name, above, model.notes_.codes, seconds)
+    return Outcome(data.name, model.lower_bound_ * n - reference, model.notes_.codes, seconds)
 
 
 def print_outcomes(outcomes: Iterable[Outcome]) -> None:
     """Print one row per kind of data, and one for all."""
     heads = ["data", "fits", "lost", "silent", "noted and right", "above", "worst", "best"]
-    heads += ["moments only lost", "moves only lost", "seconds (largest)"]
+    heads += ["seconds (largest)"]
     every: list[Outcome] = []
 
     def rows() -> Iterator[list[object]]:
@@ -171,18 +160,17 @@ def print_outcomes(outcomes: Iterable[Outcome]) -> None:
     print_table(heads, rows())
     print("\nLost: more than 2 nats below the reference; silent: without a note that doubts it.")
     for each in every:
-        if each.loses():
-            print(f"{each.name}: {each.above['both']:.1f} nats; notes {', '.join(each.codes)}")
+        if each.loses:
+            print(f"{each.name}: {each.above:.1f} nats; notes {', '.join(each.codes)}")
 
 
 def _row(name: str, every: Sequence[Outcome]) -> list[object]:
-    above = [each.above["both"] for each in every]
+    above = [each.above for each in every]
     seconds = [each.seconds for each in every]
-    lost = [each for each in every if each.loses()]
+    lost = [each for each in every if each.loses]
     return [
         *(name, len(every), len(lost), sum(not each.doubted for each in lost)),
-        sum(each.doubted and not each.loses() for each in every),
+        sum(each.doubted and not each.loses for each in every),
         *(sum(value > ENOUGH for value in above), min(above), max(above)),
-        *(sum(each.loses(fit) for each in every) for fit in ("moments", "moves")),
         f"{np.median(seconds):.2f} ({max(seconds):.1f})",
     ]

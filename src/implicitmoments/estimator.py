@@ -183,10 +183,6 @@ class FittedEstimator(Description):
         """Return the codes of the notes of the fit."""
         return set(self.notes_.codes)
 
-    def _row_evidence(self, rows: RowSample) -> list[Fact]:  # noqa: ARG002
-        """Return further facts that a sample of rows shows."""
-        return []
-
     def _weighted(self) -> bool:
         """Say whether rows had weights in the fit, as far as the model knows."""
         used = float(self.stats_.get("rows_used", 1))

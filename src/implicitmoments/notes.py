@@ -54,7 +54,6 @@ QUIET: frozenset[str] = frozenset(
         *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
         *("inputs_standardised", "activation_flat", "no_direction_errors"),
         *("directions_up_to_sign", "errors_too_large", "components_merged"),
-        "digits_lost",  # rounding, in the last digits that the rows have
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

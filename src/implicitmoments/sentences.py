@@ -164,8 +164,6 @@ NOTES: dict[str, str] = {
     "`n_components='auto'`",
     "component_missing": "a component is likely to be missing: splitting component {which} lowers "
     "BIC by {gain:,.0f}; use `n_components={more}` or `n_components='auto'`",
-    "digits_lost": "column {column} is so far from 0, {deviations:.0e} deviations of the {what}, "
-    "that densities and estimates have about {digits} digits; subtract a constant from it first",
     "columns_left_out": "columns without variation were left out of the fit: {columns}",
     # clustering
     "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
@@ -247,27 +245,7 @@ FACTS: dict[str, str] = {
     "the fit",
     "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
     "its proposals",
-    "moments_resolve": "the moments alone resolve the {k} components: the weakest eigenvalue is "
-    "{ratio:,.1f} times the noise",
-    "moments_do_not_resolve": "the moments alone do not resolve the {k} components: the weakest "
-    "eigenvalue is {ratio:.1f} times the noise",
-    "moments_show_more": "the moments show more than {k} components, or components that are not "
-    "spherical: the next eigenvalue is {ratio:,.1f} times the noise",
-    "moments_started_em": "EM was initialised from the moments; no other start gave a higher "
-    "likelihood",
-    "components_spherical": "all components are spherical (largest variance ratio {ratio:.2f} "
-    "along one direction)",
     "few_misclassified": "expected misclassification rate: {rate:percent}",
-    "groups_fitted_apart": "the rows form {groups} groups so far apart that each was fitted "
-    "separately",
-    "no_peak_left": "no significant peak of the characteristic function is left beside the fitted "
-    "lines (highest {height:.1f} standard errors; noise alone reaches {usual:.1f})",
-    "lines_clear_before_em": "each of the {k} lines was clear of the noise before EM",
-    "labels_fit_everywhere": "labels are as probable as labels drawn from the model for all "
-    "values of x (χ² {statistic:.0f}, {freedom} degrees of freedom)",
-    "labels_depend_on_x": "the probability of labels, compared with labels drawn from the model, "
-    "depends on x (χ² {statistic:.0f}, {freedom} degrees of freedom): a line may be missing, or "
-    "the relation is not linear",
     "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
     "one direction)",
     "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "

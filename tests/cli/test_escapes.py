@@ -63,4 +63,4 @@ def test_errors_and_notes_of_the_library_have_no_control_characters(table):
     with refuses("no_such_column") as caught:
         im.SphericalMixture(2).fit(table, sample_weight=f"w{CLEAR}")
     assert is_clean(str(caught.error))
-    assert is_clean(str(Note("columns_repeated", {"column": NAMES[0], "other": NAMES[1]})))
+    assert is_clean(str(Note("columns_left_out", {"columns": list(NAMES[:2])})))

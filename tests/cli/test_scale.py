@@ -236,22 +236,7 @@ def test_an_account_number_hides_no_groups_in_silence(call, tmp_path, rng, scale
     assert call("fit", "mixture", tmp_path / "rows.csv", *how).exit_code == 0
     model = im.load(fitted)
     if not scaled:
-        assert {"columns_differ_in_spread", "components_not_round"} & set(model.notes_.codes)
+        assert "not_round" in model.notes_.codes
         return
     labels = call("predict", fitted, tmp_path / "rows.csv").stdout.split()[1:]
     np.testing.assert_array_equal(np.array(labels, dtype=int) == 1, np.arange(300) < 100)
-
-
-@pytest.mark.parametrize("scaled", [True, False])
-def test_spreads_of_scaled_columns_are_called_so(call, tmp_path, rng, scaled):
-    X = rng.normal(size=(400, 3)) * [1.0, 0.2, 0.3] + 8.0 * rng.integers(2, size=(400, 1))
-    write_exactly(tmp_path / "rows.csv", ["height", "width", "depth"], X)
-    fitted = tmp_path / "model.im"
-    how = ["-k", "2", *(["--scale"] if scaled else []), "-o", fitted]
-    assert call("fit", "mixture", tmp_path / "rows.csv", *how).exit_code == 0
-    model = im.load(fitted)
-    (note,) = (each for each in model.notes_ if each.code == "columns_differ_in_spread")
-    before = "scaled " if scaled else ""
-    assert (note.values["least"], note.values["most"]) == (f"{before}width", f"{before}height")
-    factor = model.columns_in_["scale"][0] if scaled else 1.0
-    assert note.values["most_spread"] == pytest.approx(1.0 / factor, rel=0.1)

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.rows import Rows
-from implicitmoments.rows.outliers import standardise_rows
 from implicitmoments.testing import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
@@ -79,7 +77,6 @@ def test_the_paper_s_mixture_leaves_a_constant_column_out(rng):
     (note,) = (note for note in model.notes_ if note.code == "columns_left_out")
     assert note.values["columns"] == ["x1"]
     assert model.variance_ == pytest.approx(plain.variance_)
-    assert len(model.stats_["spread_by_column"]) == 4
     decoded = model.decoded_components_
     assert decoded.vectors.shape == decoded.guesses.shape == (2, 4)
 
@@ -131,44 +128,24 @@ def test_warm_starts_with_columns_that_begin_or_cease_to_vary(rng):
     assert not model.covariances_[:, 1].any()
 
 
-def test_batches_leave_out_columns_until_they_vary(rng):
-    n = 21_000  # held at first, then a stream
+def test_batches_leave_out_columns_that_do_not_vary_in_the_first(rng):
+    n = 21_000
     X = np.insert(groups(rng, n), 1, 5.0, axis=1)
     X = X[rng.permutation(n)]
     model = im.GaussianMixture(2, random_state=0, n_moves=0)
     model.partial_fit(X[:300]).partial_fit(X[300:400])
     assert "columns_left_out" in model.notes_.codes
-    early = im.GaussianMixture(2, random_state=0, n_moves=0).partial_fit(X[:300])
-    later = X[300:400] + np.eye(4)[1] * rng.normal(size=(100, 1))
-    early.partial_fit(later)
-    assert "columns_left_out" not in early.notes_.codes
     model.partial_fit(X[400:])
-    assert model._stream is not None
-    model.partial_fit(X[:1_000])
     assert not model.covariances_[:, 1].any()
     assert np.isfinite(model.score(X))
-    model.partial_fit(X[:1_000] + np.eye(4)[1] * rng.normal(size=(1_000, 1)))
-    assert model.stats_["rows_seen"] == pytest.approx(23_000)
-    assert "columns_left_out" not in model.notes_.codes
-    variance = 1_000 / 23_000  # of a column that varies in so many rows
-    assert (model.weights_ @ model.covariances_[:, 1, 1]) == pytest.approx(variance, rel=0.2)
-    model.partial_fit(X[:500])
-    assert model.stats_["rows_seen"] == pytest.approx(23_500)
+    assert model.stats_["rows_seen"] == pytest.approx(n)
 
 
 def test_far_groups_beside_a_constant_column(rng):
     X = groups(rng)
     X[150:] = 1e6 + 1e-2 * X[150:]
     model = im.GaussianMixture(2, random_state=0).fit(np.insert(X, 1, 5.0, axis=1))
-    assert model.stats_["groups"] == 2
     np.testing.assert_allclose(np.sort(model.weights_), 0.5)
-
-
-def test_a_column_has_its_own_resolution(rng):
-    X = groups(rng)
-    unit = standardise_rows(Rows.of(X)).unit
-    beside = standardise_rows(Rows.of(np.insert(X, 1, 1e12, axis=1))).unit
-    assert beside == pytest.approx(unit * np.sqrt(3 / 4))
 
 
 @pytest.mark.parametrize("units", [[1e-8, 1.0, 1e8], [3e5, 1.0, 1.0]])
@@ -202,7 +179,7 @@ def test_one_row_and_equal_rows_are_refused_and_a_row_for_each_component_is_note
     with refuses("rows_all_equal"):
         FITS[name](1).fit(np.ones((10, 3)))
     noted = FITS[name](5).fit(rng.normal(size=(5, 3))).notes_.codes
-    assert {"few_rows_per_component", "components_borrow"} & set(noted)
+    assert "few_rows_per_component" in noted
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -237,7 +214,7 @@ def test_a_variance_at_its_floor_is_noted(rng, value, unit):
     X *= unit
     with pytest.warns(im.FitWarning):
         model = im.GaussianMixture(3, random_state=0).fit(X)
-    (note,) = (note for note in model.notes_ if note.code == "variance_at_floor")
+    (note,) = (note for note in model.notes_ if note.code == "at_floor")
     (at,) = note.values["which"]
     np.testing.assert_array_equal(model.predict(X) == at, missing)
     step = np.finfo(float).eps * abs(value) * unit
@@ -246,24 +223,6 @@ def test_a_variance_at_its_floor_is_noted(rng, value, unit):
     round_ones = im.SphericalMixture(3, random_state=0).fit(X)
     np.testing.assert_array_equal(round_ones.predict(X) == 2, missing)
     assert round_ones.score(X) == pytest.approx(round_ones.lower_bound_, abs=1e-8)
-
-
-def test_digits_that_an_offset_takes_are_noted(rng):
-    """Above half of the digits of the rows, in double and in single precision."""
-    X = groups(rng, 400)
-    for far, digits in ((1e4, None), (1e7, None), (1e9, 6), (1e10, 5)):
-        model = im.SphericalMixture(3, random_state=0).fit(X + np.array([0.0, far, 0.0]))
-        found = [note for note in model.notes_ if note.code == "digits_lost"]
-        assert [note.values["digits"] for note in found] == ([] if digits is None else [digits])
-    single = im.SphericalMixture(3, random_state=0).fit(
-        (X + np.array([0.0, 1e4, 0.0])).astype(np.float32)
-    )
-    assert "digits_lost" in single.notes_.codes
-    y = X[:, 0] + rng.normal(scale=0.1, size=400)
-    near, far = (im.RegressionMixture(1).fit(X, y + center) for center in (1e3, 1e9))
-    assert "digits_lost" not in near.notes_.codes
-    (note,) = (note for note in far.notes_ if note.code == "digits_lost")
-    assert note.values["column"] == "y"
 
 
 def test_values_that_repeat_in_some_rows_buy_few_components():

@@ -72,7 +72,7 @@ FITS = {
 def answers(model, X, y, unit, center, log_unit):
     """Return what a model says of rows, in units of the labels, with density in those of rows."""
     # of digits that the offset takes a note says so
-    found = {"notes": sorted({*model.notes_.codes} - {"digits_lost"})}
+    found = {"notes": sorted(model.notes_.codes)}
     if hasattr(model, "score_samples") and y is None:
         found["densities"] = model.score_samples(X) + log_unit
     elif hasattr(model, "score_samples"):

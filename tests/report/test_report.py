@@ -266,15 +266,6 @@ def test_the_file_is_replaced_at_once(fitted, tmp_path, monkeypatch):
         write_report(model, X, path=tmp_path / "none" / "r.html")
 
 
-def test_a_model_of_an_older_version_has_a_page(fitted, tmp_path):
-    model, X, y = fitted["ActivationSumRegressor"]
-    model = copy.copy(model)
-    model.stats_ = {k: v for k, v in model.stats_.items() if k not in ("ranks", "moment_orders")}
-    page = write(model, X, y, path=tmp_path / "r.html")
-    assert [attrs["id"] for attrs in page.all("figure")] == ["components", "fit", "convergence"]
-    assert page.faults == []
-
-
 def test_a_saved_model_has_the_same_page(fitted, texts, tmp_path):
     model, X, y = fitted["RegressionMixture"]
     im.save(model, tmp_path / "model")

@@ -23,13 +23,6 @@ def test_statistics_are_names_and_numbers(fitted):
         assert len(names) <= len(set(model.stats_) & set(STATISTICS))
 
 
-def test_internal_units_are_not_shown(fitted):
-    model = fitted["SphericalMixture"].model
-    shown = str(statistics_of(model).rows)
-    assert model.stats_["first_variance"] > 0
-    assert f"{model.stats_['first_variance']:.4f}" not in shown
-
-
 def test_bic_is_shown_above_the_best(fitted):
     model = copy.copy(fitted["RegressionMixture"].model)
     name = STATISTICS["bic_by_n_components"].name

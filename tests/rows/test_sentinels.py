@@ -31,7 +31,7 @@ def test_other_columns_have_no_such_value(column):
     assert find_sentinel(np.asarray(column, dtype=float)) is None
 
 
-@pytest.mark.parametrize("kind", [im.ActivationSumRegressor, im.RegressionMixture])
+@pytest.mark.parametrize("kind", [im.ActivationSumRegressor])
 def test_fits_warn_of_a_sentinel(kind):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))

@@ -15,7 +15,7 @@ from implicitmoments.rows import (
     Rows,
     mean_and_covariance,
 )
-from implicitmoments.rows.fold import gather_blocks, lift_points
+from implicitmoments.rows.fold import gather_blocks
 from implicitmoments.testing import refuses
 
 
@@ -184,16 +184,6 @@ def test_single_precision_ends_at_a_far_row_of_any_block(X, xp, far):
         np.testing.assert_array_equal(found.points, X)
     near = Rows(ArraySource(xp.asarray(X[1:700])), rows_per_block=100).mapped(np.zeros(3))
     assert near.hold(single=True).points.dtype == np.float32
-
-
-def test_lifted_points(X):
-    rows = Rows.of(X).mapped(np.full(3, 5.0), 0.5)
-    found = rows.lifted_by(lift_points).fold(lambda block: {"sum": block["x"].sum(axis=0)})["sum"]
-    z = (X - 5.0) * 0.5
-    np.testing.assert_allclose(found, [*z.sum(axis=0), (z**2).sum(), 1_000])
-    held = rows.hold().lifted_by(lift_points)
-    assert held.held
-    np.testing.assert_allclose(held.points.sum(axis=0), found)
 
 
 def test_progress_is_reported(X):

@@ -78,7 +78,7 @@ MODELS = {
     "activation cv": (lambda: im.ActivationSumRegressor("gelu", 2), "activation"),
     "mixture shared": mixture(),
     "mixture separate": mixture(covariance_type="spherical"),
-    "mixture auto": mixture(n_components="auto", max_components=5),
+    "mixture auto": mixture(n_components="auto", order="auto", max_components=5),
     "mixture known": mixture(variance=1.0, rows_per_block=100),
     "mixture generator": mixture(random_state=np.random.default_rng(3)),
     "mixture RandomState": mixture(random_state=np.random.RandomState(3)),
@@ -98,6 +98,7 @@ MODELS = {
     "regression density contracted": regression_density(method="contracted", fit_intercept=False),
     "regression density paper": regression_density(method="paper", fit_intercept=False, n_draws=5),
 }
+
 
 @cache
 def fitted(name):

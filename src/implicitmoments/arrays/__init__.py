@@ -1,27 +1,17 @@
-"""Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing.
-
-``near_components`` imports SciPy, and is not among the names: short commands do without.
-"""
+"""Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing."""
 
 from implicitmoments.arrays.entries import Entries
 from implicitmoments.arrays.kernels import (
-    cross_sums,
     descending_eigh,
-    dot_columns,
     dot_rows,
-    exp_into,
     gram,
     key_shares,
     lift_rows,
-    linear_rows,
-    map_into,
     multiply_into,
     orthonormality_defect,
     outer_rows,
     pair_rows,
-    quadratic_rows,
     row_keys,
-    softmax_rows,
     turned,
 )
 from implicitmoments.arrays.namespace import (

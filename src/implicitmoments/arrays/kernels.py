@@ -1,4 +1,4 @@
-"""Kernels: linear algebra, log densities and hashes of rows, in any array library."""
+"""Kernels: linear algebra and hashes of rows, in any array library."""
 
 from __future__ import annotations
 
@@ -13,14 +13,9 @@ from implicitmoments.arrays.namespace import (
     eye_like,
     index_like,
     namespace_of,
-    on_host,
     to_numpy,
 )
 
-STACK = 4_096  # rows per product of a stack
-# NumPy takes ten times as long for an exponential below the range of normal numbers, -708 in
-# double precision. One of the first rows shows whether there are any: then they are raised.
-LOWEST_EXPONENT, PROBED = -700.0, 32
 # NumPy loops over the last axis: where it has fewer entries, a loop over the rows is four times as
 # fast. The products of einsum take half the time of those of broadcast arrays.
 SHORT = 8
@@ -66,90 +61,8 @@ def _lift_in_numpy(
     return columns.T
 
 
-def quadratic_rows(x: Array, *, pairs: bool) -> Array:
-    """Return (x, products of columns, 1) for rows x (n, d): of pairs i ≤ j, or squares alone.
-
-    Log densities of Gaussians are linear in these numbers, and the sums of EM are sums of them.
-    In NumPy in column-major order.
-    """
-    n, d = x.shape
-    xp = namespace_of(x)
-    if not isinstance(x, np.ndarray):
-        products = pair_rows(x) if pairs else x * x
-        return xp.concat([x, products, xp.ones_like(x[:, :1])], axis=1)
-    width = d * (d + 1) // 2 if pairs else d
-    columns = np.empty((d + width + 1, n), dtype=x.dtype)
-    points = columns[:d]
-    points[...] = x.T
-    start = d
-    for i in range(d if pairs else 0):
-        np.multiply(points[i], points[i:], out=columns[start : start + d - i])
-        start += d - i
-    if not pairs:
-        np.multiply(points, points, out=columns[d : 2 * d])
-    columns[-1] = 1.0
-    return columns.T
-
-
-def linear_rows(lifted: Array, slopes: Array) -> Array:
-    """Return the product (n, k) of rows and slopes.
-
-    In NumPy in column-major order, since its reductions along short rows are slow.
-    """
-    if isinstance(lifted, np.ndarray):
-        return (slopes.T @ lifted.T).T
-    return lifted @ slopes
-
-
-def softmax_rows(joint: Array) -> tuple[Array, Array]:
-    """Return the softmax of each row (n, k), and the logarithms of the sums.
-
-    The argument is overwritten if the library supports it.
-    """
-    xp = namespace_of(joint)
-    top = xp.max(joint, axis=1)
-    if array_api_compat.is_torch_array(joint):
-        shares = joint.softmax(1)
-        # the largest share is 1 / Σ exp(joint − top)
-        return shares, top - shares.amax(1).log_()
-    joint -= top[:, None]
-    if isinstance(joint, np.ndarray) and joint[:PROBED].min(initial=0.0) < LOWEST_EXPONENT:
-        np.maximum(joint, LOWEST_EXPONENT, out=joint)
-    joint = xp.exp(joint, out=joint) if _has_out(joint) else xp.exp(joint)
-    total = xp.sum(joint, axis=1)
-    joint /= total[:, None]
-    return joint, top + xp.log(total)
-
-
-def cross_sums(left: Array, right: Array) -> Array:
-    """Return ``leftᵀ right`` in float64 for rows (n, k) and (n, p).
-
-    On a device in stacks of rows, each product in the precision of the rows: a product that is
-    long only in the summed dimension uses few units of a device.
-    """
-    return _stacked_sums(left, right, int(left.shape[0]) if on_host(left) else STACK)
-
-
 # OpenBLAS computes beside short vectors with what its buffers held before: it may report an
 # invalid operation for finite numbers, whose sums are right.
-@np.errstate(invalid="ignore")
-def _stacked_sums(left: Array, right: Array, size: int) -> Array:
-    xp, n = namespace_of(left), int(left.shape[0])
-    whole = n - n % size if size < n else 0
-    tail = xp.matrix_transpose(left[whole:, :]) @ right[whole:, :]
-    total = xp.astype(tail, xp.float64, copy=False)
-    if whole:
-        one = xp.reshape(left[:whole, :], (whole // size, size, left.shape[1]))
-        other = xp.reshape(right[:whole, :], (whole // size, size, right.shape[1]))
-        products = xp.matmul(xp.matrix_transpose(one), other)
-        total = total + xp.sum(products, axis=0, dtype=xp.float64)
-    return total
-
-
-def _has_out(array: Array) -> bool:
-    return isinstance(array, np.ndarray) or array_api_compat.is_cupy_array(array)
-
-
 def descending_eigh(matrix: Array) -> tuple[Array, Array]:
     """Return eigenvalues in descending order, and eigenvectors as columns in that order.
 
@@ -195,24 +108,6 @@ def turned(matrix: Array) -> Array:
     return copied
 
 
-def exp_into(values: Array, most: float) -> Array:
-    """Return exp(min(values, most)); in place for NumPy."""
-    if isinstance(values, np.ndarray):
-        np.minimum(values, most, out=values)
-        return np.exp(values, out=values)
-    xp = namespace_of(values)
-    return xp.exp(xp.clip(values, max=most))
-
-
-def map_into(name: str, values: Array) -> Array:
-    """Apply a function of the array API, such as ``"exp"``; in place for NumPy."""
-    if isinstance(values, np.ndarray):
-        mapped: Array = getattr(np, name)(values, out=values)
-    else:
-        mapped = getattr(namespace_of(values), name)(values)
-    return mapped
-
-
 def gram(rows: Array) -> Array:
     """Return ``rowsᵀ rows``, (s, s), in about half the operations of a general product.
 
@@ -250,14 +145,6 @@ def dot_rows(left: Array, right: Array) -> Array:
         products: Array = np.einsum("ij,ij->i", left, right)
         return products
     return namespace_of(left, right).sum(left * right, axis=1)
-
-
-def dot_columns(left: Array, right: Array) -> Array:
-    """Return the inner product of each column of one matrix with that of another, (d,)."""
-    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
-        products: Array = np.einsum("ij,ij->j", left, right)
-        return products
-    return namespace_of(left, right).sum(left * right, axis=0)
 
 
 def pair_rows(rows: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
-from implicitmoments.mixture.family import coefficients_of
+from implicitmoments.mixture.family import classified_level
 from implicitmoments.mixture.moves import (
     improve,
     merge_losses,
@@ -46,6 +46,7 @@ def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:
     step = penalty(sample, 2) - penalty(sample, 1)
 
     def judge(level: float, k: int) -> float:
+        level += sample.n * sample.family.log_jacobian
         seen[k] = min(seen.get(k, np.inf), -2 * (level - penalty(sample, k)))
         return level - penalty(sample, k)
 
@@ -74,9 +75,7 @@ def first_guess(sample: Sample, rng: np.random.Generator, most: int) -> Floats:
     groups = micro_components(sample, n_groups, rng)
 
     def criterion(sums: Floats) -> float:
-        coefficients, level = coefficients_of(sample.family, sums, sample.rest)
-        inside = float((sums * coefficients)[:, sample.family.linear].sum())
-        return inside + float(level) - penalty(sample, len(sums))
+        return classified_level(sample.family, sums, sample.rest) - penalty(sample, len(sums))
 
     path = [sums for sums in merge_groups(sample, groups, 1) if len(sums) <= most]
     return max(path, key=criterion)

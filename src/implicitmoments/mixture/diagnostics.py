@@ -14,7 +14,7 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.choose_k import penalty
 from implicitmoments.mixture.em import Sample, Shares
-from implicitmoments.mixture.family import Family, coefficients_of
+from implicitmoments.mixture.family import Family, classified_level, coefficients_of
 from implicitmoments.mixture.moves import chance_gain, merge_losses, try_splits
 from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
@@ -69,17 +69,12 @@ def richer_gain(evidence: Evidence, richer: Family, features: Floats) -> float:
     weighted = found.shares * sample.weights
     sums = np.asarray(weighted @ features, dtype=np.float64)
     own, total = sums[:, : richer.n_own], sums.sum(0)
-    levels = []
-    for family, state, rest in (
-        (richer, own, total[richer.n_own :]),
-        (sample.family, found.sums, sample.rest),
-    ):
-        coefficients, level = coefficients_of(family, state, rest)
-        inside = (state * coefficients)[:, family.linear].sum()
-        levels.append(float(inside + level) + sample.n * family.log_jacobian)
+    gain = classified_level(richer, own, total[richer.n_own :])
+    gain -= classified_level(sample.family, found.sums, sample.rest)
+    gain += sample.n * (richer.log_jacobian - sample.family.log_jacobian)
     k = len(found.sums)
     parameters = richer.n_parameters(k) - sample.family.n_parameters(k)
-    return 2 * (levels[0] - levels[1]) - parameters * float(np.log(sample.n))
+    return 2 * gain - parameters * float(np.log(sample.n))
 
 
 def tail_note(evidence: Evidence) -> Note | None:

@@ -134,6 +134,10 @@ class Sample:
 
     def in_single(self, sums: Floats) -> Self:
         """Return the sample in single precision, if that makes no difference at a mixture."""
+        with np.errstate(over="ignore", invalid="ignore"):  # then it makes a difference
+            return self._in_single(sums)
+
+    def _in_single(self, sums: Floats) -> Self:
         single = replace(self, features=self.features.astype(np.float32))
         change = single.e_step(sums[None]).levels - self.e_step(sums[None]).levels
         per_row, least = SINGLE_ERROR

@@ -23,13 +23,22 @@ from implicitmoments.mixture.diagnostics import (
     misclassification_rate,
     tail_note,
 )
-from implicitmoments.mixture.em import Course, FeatureRows, Sample, Stream, normalise, run_em
+from implicitmoments.mixture.em import (
+    SINGLE_ERROR,
+    Course,
+    FeatureRows,
+    Sample,
+    Stream,
+    normalise,
+    run_em,
+)
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.standard_errors import MOST_PARAMETERS, Errors, standard_errors
 from implicitmoments.mixture.starts import decoded_start, find_optimum, micro_components
-from implicitmoments.notes import Note, Notes, warn_of
+from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import Block, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
+from implicitmoments.validation import ROWS_PER_COMPONENT as FEWEST_ROWS
 from implicitmoments.validation import (
     check_enough_rows,
     check_errors,
@@ -41,6 +50,7 @@ from implicitmoments.validation import (
 SAMPLE_ROWS = 20_000  # rows of a search at least, if there are so many
 ROWS_PER_COMPONENT = 400  # of a search
 FEW_ROWS, FEW_PER_PARAMETER = 2_000, 20  # of the first, small sample
+EXACT_STEPS = 9  # of EM at the end that are always made in double precision
 FORGETTING = 0.7  # exponent of the share of a batch in the sums of ``partial_fit``
 
 
@@ -94,6 +104,8 @@ def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.G
     family = family.prepare(rows)
     stats: dict[str, Any] = {}
     sample = draw_sample(family, rows, rows_for(family, options.k), rng)
+    if family.similar_if_near:
+        check_distinct(sample, options.k or 1, rows.total)
     if options.start is not None:
         sums, sure, stats["start"] = family.sums_of(options.start, sample.n), True, "given"
     else:
@@ -105,10 +117,9 @@ def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.G
 def fit_all_rows(found: Found, rows: Rows, options: Options) -> Fit:
     """Run EM on all rows from what a search found."""
     began = perf_counter()
-    everything = all_rows(found.sample, rows, found.sums)
-    sums = found.sums * (everything.n / found.sums[:, 0].sum())
-    course = run_em(everything, sums[None], tol=options.tol, max_iter=options.max_iter)
-    exact = replace(everything, single=False) if isinstance(everything, Stream) else found.sample
+    fast, exact = all_rows(found.sample, rows, found.sums)
+    sums = found.sums * (exact.n / found.sums[:, 0].sum())
+    course = run_em_twice(fast, exact, sums[None], options)
     shift = found.family.log_jacobian
     level = float(exact.e_step(course.sums).levels[0]) + exact.n * shift
     history = [value / exact.n + shift for value in course.history]
@@ -127,13 +138,52 @@ def draw_sample(family: Family, rows: Rows, n: int, rng: np.random.Generator) ->
     return Sample.of(family, rows.sample(n, rng, width=family.n_features))
 
 
-def all_rows(sample: Sample, rows: Rows, sums: Floats) -> FeatureRows:
-    """Return all rows for EM: the sample if it holds them, otherwise a pass over the source."""
-    scaled = sums * (sample.n / sums[:, 0].sum())
-    fast = sample.in_single(scaled)
+def check_distinct(sample: Sample, k: int, total: float) -> None:
+    """Raise if all rows are equal, or fewer are distinct than there are components."""
+    points, enough = sample.family.points(sample.features), max(k, 2)
+    if len(np.unique(points[: 4 * enough], axis=0)) >= enough:
+        return
+    n = len(np.unique(points, axis=0))
+    if n >= enough:
+        return
+    if n == 1:
+        raise InputError(
+            "rows_all_equal",
+            "all {n:count row} are equal, so there is no covariance to estimate; check the data",
+            n=round(total),
+        )
+    raise InputError(
+        "too_few_distinct_rows",
+        "`n_components={k}` is more than the {n:count distinct row}; use at most "
+        "`n_components={n}`",
+        k=k,
+        n=n,
+    )
+
+
+def all_rows(sample: Sample, rows: Rows, sums: Floats) -> tuple[FeatureRows, FeatureRows]:
+    """Return all rows for EM, in single precision if that will do, and in double precision.
+
+    They are the sample if it holds all rows, otherwise passes over the source.
+    """
+    fast = sample.in_single(sums * (sample.n / sums[:, 0].sum()))
     if len(sample.weights) == rows.kept:
-        return fast
-    return replace(Stream.of(sample.family, rows), single=fast is not sample)
+        return fast, sample
+    stream = Stream.of(sample.family, rows)
+    return (stream if fast is sample else replace(stream, single=True)), stream
+
+
+def run_em_twice(fast: FeatureRows, exact: FeatureRows, sums: Floats, options: Options) -> Course:
+    """Run EM in single precision while gains exceed its rounding, then in double precision."""
+    if fast is exact:
+        return run_em(exact, sums, tol=options.tol, max_iter=options.max_iter)
+    per_row, least = SINGLE_ERROR
+    tol = max(options.tol, 2 * max(per_row, least / exact.n))
+    first = run_em(fast, sums, tol=tol, max_iter=max(0, options.max_iter - EXACT_STEPS))
+    last = run_em(exact, first.sums, tol=options.tol, max_iter=options.max_iter - first.n_iter)
+    return last._replace(
+        n_iter=first.n_iter + last.n_iter, history=(*first.history, *last.history)
+    )
 
 
 def search(
@@ -177,14 +227,15 @@ def plain_start(
         sums = np.repeat(sample.total[None, : sample.family.n_own], k, axis=0) / k
     if options.initial != "moments":
         return sums
-    sums = run_em(sample, sums[None], max_iter=30).sums[0]
+    sums = np.asarray(run_em(sample, sums[None], max_iter=30).sums[0])
     decoded = decoded_start(sample, sums, options.order, rng)
     if decoded is None:
         return sums
     stats["components"] = decoded[1]
     levels, ends = run_em(sample, np.stack([sums, decoded[0]]), max_iter=60)[:2]
-    stats["start"] = "moments" if levels[1] >= levels[0] - 0.1 else "k-means++"
-    return ends[1] if stats["start"] == "moments" else ends[0]
+    better = int(levels[1] >= levels[0] - 0.1)
+    stats["start"] = ("k-means++", "moments")[better]
+    return np.asarray(ends[better])
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +295,11 @@ def log_largest(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
     return xp.log(xp.max(shares, axis=0))
 
 
+def n_outliers(notes: list[Note]) -> int:
+    """Return how many rows were left out, as notes say."""
+    return sum(int(note.values["n"]) for note in notes if note.code == "outliers_dropped")
+
+
 class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstimator):
     """A mixture of any family: ``fit`` reads as the algorithm."""
 
@@ -257,8 +313,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
 
     # what a subclass supplies
 
-    def _families(self) -> list[Family]:
-        """Return the families that compete by BIC; most often one."""
+    def _families(self, start: Any) -> list[Family]:
+        """Return the families that compete by BIC, most often one, or the one of a start."""
         raise NotImplementedError
 
     def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
@@ -296,7 +352,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
     def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> Fit:
         """Fit the family, or the one of least BIC."""
         options = self._options(rows)
-        found = [search_sample(family, rows, options, rng) for family in self._families()]
+        found = [
+            search_sample(family, rows, options, rng) for family in self._families(options.start)
+        ]
         best = found[0]
         if len(found) > 1:
             criteria = [each.bic for each in found]
@@ -309,7 +367,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
         auto = self.n_components == "auto"
         return Options(
             k=None if auto else int(self.n_components),
-            most=min(self.max_components, rows.kept),
+            most=max(1, min(self.max_components, rows.kept, round(rows.total) // FEWEST_ROWS)),
             max_iter=self.max_iter,
             tol=self.tol,
             start=self._start_parameters(rows),
@@ -329,7 +387,11 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
         self.notes_ = Notes([*self._fit_notes(evidence), *notes])
         self._keep_errors(fit, parameters)
         rate = misclassification_rate(shares, sample.weights)
-        counts = {"rows_used": rows.kept, "rows_counted": rows.total}
+        counts = {
+            "rows_used": rows.kept,
+            "rows_counted": rows.total,
+            "outliers": n_outliers(notes),
+        }
         self.stats_ = {**fit.found.stats, **counts, "misclassification_rate": rate}
 
     def _fit_notes(self, evidence: Evidence) -> list[Note]:
@@ -381,6 +443,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
                 }
             else:
                 self._step(kept)
+                self._count_batch(kept, notes)
         self.stats_["rows_seen"] = self._stream["seen"]  # type: ignore[index]
         warn_of(() if begun else self.notes_)
         return self
@@ -399,26 +462,43 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
         if state is None:
             raise ValueError("partial_fit has not begun")
         family = self._family_with(state["units"])
-        batch = Stream.of(family, rows)
-        seen = state["seen"] + batch.n
+        batch, old = Stream.of(family, rows), state["seen"]
+        seen = old + batch.n
         share = (batch.n / seen) ** FORGETTING
-        old = state["seen"]
-        new = batch.e_step(state["sums"][None] * (batch.n / old))
+        sums, rest = (state[name] * (batch.n / old) for name in ("sums", "rest"))
+        # the sums so far determine the mixture, also what its components share
+        before = replace(batch, total=np.append(batch.total[: family.n_own], rest))
+        new = before.e_step(sums[None])
+        level = float(new.levels[0])
+        base = family.shared_coefficients(family.pool(sums, rest))
+        if base is not None:
+            level += float(base @ (batch.rest - rest))
         for name, part in (("sums", new.sums[0]), ("rest", batch.rest)):
             state[name] = seen * ((1 - share) * state[name] / old + share * part / batch.n)
         state["seen"] = seen
         parameters = family.parameters(state["sums"], state["rest"])
         self._store_parameters(family, parameters, rows.first["x"])
-        self.lower_bound_ = float(new.levels[0]) / batch.n + family.log_jacobian
+        self.lower_bound_ = level / batch.n + family.log_jacobian
         self.n_iter_ += 1
         self._store_errors(None)
+
+    def _count_batch(self, rows: Rows, notes: list[Note]) -> None:
+        """Add the rows of a batch, and the outliers that were left out of it."""
+        left_out = n_outliers(notes)
+        counts = {"rows_used": rows.kept, "rows_counted": rows.total, "outliers": left_out}
+        for name, n in counts.items():
+            self.stats_[name] += n
+        if left_out:
+            others = [note for note in self.notes_ if note.code != "outliers_dropped"]
+            note = Note("outliers_dropped", {"n": self.stats_["outliers"]})
+            self.notes_ = Notes([*others, note])
 
     # answers
 
     @property
     def n_components_(self) -> int:
         """The number of components."""
-        return int(self.weights_.shape[0])  # type: ignore[attr-defined]
+        return int(self.weights_.shape[0])
 
     def _function(self, finish: Callable[[Array, Array], Array]) -> RowFunction:
         evaluator = self._evaluator()

@@ -128,6 +128,10 @@ class Family(ABC):
         """Return parameters as vectors in the family's units: (k, q) and, if shared, (r,)."""
 
     @abstractmethod
+    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return the sizes of changes of these vectors that matter: deviations of the noise."""
+
+    @abstractmethod
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients (..., k, n_features) of vectors (..., k, q) and (..., r).
 
@@ -175,6 +179,15 @@ def coefficients_of(family: Family, sums: Floats, rest: Floats) -> tuple[Floats,
     found[..., 0] += np.log(sizes / sizes.sum(-1, keepdims=True))
     base = family.shared_coefficients(shared)
     return found, 0.0 if base is None else np.asarray((base * rest).sum(-1))
+
+
+def classified_level(family: Family, sums: Floats, rest: Floats) -> float:
+    """Return the log-likelihood of rows with their components, for sums (k, s)."""
+    shared = family.pool(sums, rest)
+    sizes = np.maximum(sums[:, 0], TINY)
+    level = family.emission(sums, shared) + sizes * np.log(sizes / sizes.sum())
+    base = family.shared_coefficients(shared)
+    return float(level.sum()) + (0.0 if base is None else float((base * rest).sum()))
 
 
 def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:

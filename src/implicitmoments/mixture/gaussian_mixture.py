@@ -161,7 +161,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
         found = leave_out_outliers(rows, k, drop=self._drops_outliers())
         check_squares("X", found.rows.census.squares or 0.0)
         kept = replace(found.rows.as_given(), wide=True)
-        self._near, self._n_outliers = found.rule, found.n_outliers
+        self._near = found.rule
         self._check_enough(found.n_outliers + max(kept.kept, kept.total))
         if getattr(self, "_stream", None) is None:
             self._constants = find_constants(kept)
@@ -174,14 +174,9 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
     def _drops_outliers(self) -> bool:
         return self.drop_outliers
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
-        super()._store(fit, rows, notes)
-        self.stats_["outliers"] = self._n_outliers
-        del self._n_outliers
-
     def _units_of(self, family: Family) -> dict[str, Any]:
         gaussian = family.base if isinstance(family, Students) else family
-        names = ("centre", "unit", "floor", "covariance_type")
+        names = ("centre", "unit", "floor", "covariance_type", "separable")
         return {name: getattr(gaussian, name) for name in names}
 
     def _family_with(self, units: dict[str, Any]) -> Family:
@@ -194,8 +189,17 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
         """Return the families of a covariance type, or of all for "auto"."""
         raise NotImplementedError
 
-    def _families(self) -> list[Family]:
-        return self._families_of(self.covariance_type)
+    def _families(self, start: Any) -> list[Family]:
+        found = self._families_of(self.covariance_type)
+        if start is None:
+            return found
+        if len(found) > 1:  # a warm start keeps the type that was chosen
+            found = self._families_of(self._type())
+        # sums of a start have its covariance, those of shared features do not
+        return [
+            replace(each, separable=False) if isinstance(each, Gaussians) else each
+            for each in found
+        ]
 
     def _gaussian(self) -> Gaussian:
         """Return the fitted parameters of the columns that vary, in NumPy."""
@@ -265,7 +269,9 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
         weights, means, covariances = self._gaussian()
-        labels = np.repeat(np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum()))
+        labels = np.repeat(
+            np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum())
+        )
         noise = rng.normal(size=(n_samples, means.shape[1])) * student_scales(
             self._freedom(), n_samples, rng
         )
@@ -298,7 +304,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
         gains = {}
         for kind in richer_types(gaussian.covariance_type):
             richer = gaussian.retyped(kind)
-            gains[kind] = richer_gain(evidence, richer, richer.features(block))
+            gains[kind] = richer_gain(evidence, richer, to_numpy(richer.features(block)))
         best = max(gains, key=gains.__getitem__)
         if gains[best] > 0:
             notes.append(Note("not_round", {"kind": best, "gain": gains[best]}))
@@ -331,6 +337,25 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole("n_moves", self.n_moves, 0)
+
+
+def definite(covariances: Floats, epsilon: float) -> Floats:
+    """Return covariances (k, d, d) that stay positive definite when they are rounded.
+
+    Variances rise by a few units of the precision, as far as it takes.
+    """
+    if epsilon <= np.finfo(np.float64).eps:
+        return covariances
+    diagonal = np.arange(covariances.shape[1])
+    raised = covariances.copy()
+    for times in (4, 16, 64, 256):
+        try:
+            np.linalg.cholesky(raised.astype(np.float32).astype(np.float64))
+        except np.linalg.LinAlgError:
+            raised[:, diagonal, diagonal] = covariances[:, diagonal, diagonal] * (
+                1 + times * epsilon
+            )
+    return raised
 
 
 def student_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
@@ -542,7 +567,7 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
     def precisions_(self) -> Any:
         """Inverses of the covariances, in their shape; infinite for columns without variation."""
         covariances = self._covariances()
-        found = np.linalg.inv(covariances) if covariances.ndim == 3 else 1 / covariances
+        found: Any = np.linalg.inv(covariances) if covariances.ndim == 3 else 1 / covariances
         return self._shaped(found, math.inf)
 
     @property
@@ -600,7 +625,10 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         self.covariance_type_ = family.name
         means = restore_columns(gaussian.means, self._constant_values)
         self.weights_, self.means_ = move_like(gaussian.weights, like), move_like(means, like)
-        self.covariances_ = self._shaped(gaussian.covariances)
+        covariances = gaussian.covariances
+        if covariances.ndim == 3:
+            covariances = definite(covariances, precision_of(like))
+        self.covariances_ = self._shaped(covariances)
 
     def _store_errors(self, errors: Errors | None) -> None:
         names = ("weight_errors_", "mean_errors_", "covariance_errors_")
@@ -611,7 +639,11 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         found = errors.family
         if found is None:
             shape = self._covariances().shape
-            found = Gaussian(errors.weights, np.full(self.means_.shape, np.nan)[:, self._varying], np.full(shape, np.nan))
+            found = Gaussian(
+                errors.weights,
+                np.full(self.means_.shape, np.nan)[:, self._varying],
+                np.full(shape, np.nan),
+            )
         freedom = found.freedom if isinstance(found, Student) else 0.0
         gaussian = found.base if isinstance(found, Student) else found
         means = restore_columns(gaussian.means, self._constant_values, 0.0)
@@ -625,17 +657,24 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         if self.warm_start and self._fits_again(rows):
             parameters = self._gaussian()
             if self.noise == "student":
-                freedom = self.degrees_of_freedom_ if np.isfinite(self.degrees_of_freedom_) else 30.0
+                freedom = (
+                    self.degrees_of_freedom_ if np.isfinite(self.degrees_of_freedom_) else 30.0
+                )
                 return Student(parameters.weights, parameters, freedom)
             return parameters
-        given = {name: getattr(self, name) for name in ("weights_init", "means_init", "precisions_init")}
+        given = {
+            name: getattr(self, name) for name in ("weights_init", "means_init", "precisions_init")
+        }
         if all(value is None for value in given.values()):
             return None
         return given_start(self, rows, given)
 
     def _fits_again(self, rows: Rows) -> bool:
         """Whether the last fit has as many components and columns as this one."""
-        if not hasattr(self, "stats_") or self.covariance_type not in (self.covariance_type_, "auto"):
+        if not hasattr(self, "stats_") or self.covariance_type not in (
+            self.covariance_type_,
+            "auto",
+        ):
             return False
         same_columns = len(self._varying) == rows.n_features
         return same_columns and self.n_components in ("auto", self._k())
@@ -680,6 +719,14 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         check_option("noise", self.noise, ("gaussian", "student"))
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES, "auto"))
         check_option("init_params", self.init_params, INITIAL)
+        if self.init_params in SCATTERED and self.n_components == "auto":
+            raise InputError(
+                "init_with_auto",
+                "`{name}={value!r}` needs a number of components; set `n_components`, or use "
+                "`{name}='auto'`",
+                name="init_params",
+                value=self.init_params,
+            )
         spherical = self.covariance_type.endswith("spherical")
         if self.init_params == "moments" and (not spherical or self.n_components == "auto"):
             raise InputError(
@@ -691,7 +738,9 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
             )
 
 
-def given_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) -> Gaussian | Student:
+def given_start(
+    model: GaussianMixture, rows: Rows, given: Mapping[str, Any]
+) -> Gaussian | Student:
     """Return the start that the user gave; what is missing comes from the nearest rows."""
     if model.n_components == "auto" or model.covariance_type == "auto":
         raise InputError(
@@ -731,7 +780,9 @@ def given_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) ->
     if kind.endswith("spherical"):
         covariances = np.repeat(covariances.mean(1, keepdims=True), len(own), axis=1)
     parameters = Gaussian(weights / weights.sum(), means, covariances)
-    return Student(parameters.weights, parameters, 30.0) if model.noise == "student" else parameters
+    return (
+        Student(parameters.weights, parameters, 30.0) if model.noise == "student" else parameters
+    )
 
 
 def checked_start(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
@@ -764,12 +815,11 @@ def covariances_of(precisions: Floats, kind: str, k: int, d: int) -> Floats:
     if kind.endswith("spherical"):
         precisions = np.repeat(precisions[:, None], d, axis=1)
     whole = precisions if precisions.ndim == 3 else np.einsum("kd,de->kde", precisions, np.eye(d))
-    try:
-        np.linalg.cholesky(whole)
-    except np.linalg.LinAlgError:
+    symmetric_ones = np.allclose(whole, whole.transpose(0, 2, 1))
+    if not symmetric_ones or np.linalg.eigvalsh(whole).min() <= 0:
         raise InputError(
-            "precisions_not_positive", "`precisions_init` must be positive definite"
-        ) from None
+            "precisions_not_positive", "`precisions_init` must be symmetric and positive definite"
+        )
     return np.linalg.inv(whole)
 
 

@@ -200,15 +200,17 @@ class Gaussians(Family):
         A covariance is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
         """
         whole, least = symmetric(covariances, self.d), self._least(shared)
-        places = np.arange(self.d)
-        whole[..., places, places] += least
         try:
-            factors = np.linalg.cholesky(whole)
+            np.linalg.cholesky(whole - least[..., None] * np.eye(self.d))
         except np.linalg.LinAlgError:
-            values, axes = np.linalg.eigh(whole)
-            values = np.maximum(values, least.min(-1, keepdims=True))
-            whole = (axes * values[..., None, :]) @ axes.swapaxes(-1, -2)
-            return whole, np.log(values).sum(-1)
+            # the most likely covariances that are at least diag(least)
+            roots = np.sqrt(least)
+            roots = roots[..., :, None] * roots[..., None, :]
+            values, axes = np.linalg.eigh(whole / roots)
+            low = values[..., :1, None] < 1
+            raised = (axes * np.maximum(values, 1.0)[..., None, :]) @ axes.swapaxes(-1, -2)
+            whole = np.where(low, raised * roots, whole)
+        factors = np.linalg.cholesky(whole)
         return whole, 2 * np.log(np.diagonal(factors, 0, -2, -1)).sum(-1)
 
     def _precisions(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
@@ -317,6 +319,22 @@ class Gaussians(Family):
         if self.variance is not None:
             return means, np.zeros(0)
         return (means, within[0]) if self.tied else (np.hstack([means, within]), np.zeros(0))
+
+    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return deviations for means, and products of deviations for covariances."""
+        if self.variance is not None:
+            within = np.full((1, 1), self.variance / self.unit[0] ** 2)
+        else:
+            within = shared[None] if self.tied else own[:, self.d :]
+        first, second = np.triu_indices(self.d)
+        deviations = np.sqrt(within[:, first == second] if self.shape == "full" else within)
+        means = np.broadcast_to(deviations, (len(own), self.d))
+        products = within
+        if self.shape == "full":
+            products = deviations[:, first] * deviations[:, second]
+        if self.variance is not None:
+            return means, shared
+        return (means, products[0]) if self.tied else (np.hstack([means, products]), shared)
 
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients (..., k, n_features) of means and covariances."""

@@ -234,6 +234,13 @@ class Lines(Family):
             return np.column_stack([lines, variances]), np.zeros(0)
         return lines, variances[:1]
 
+    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return the deviation of the noise for lines, and its variance."""
+        if self.separate_noise:
+            lines = np.repeat(np.sqrt(own[:, -1:]), own.shape[1] - 1, axis=1)
+            return np.hstack([lines, own[:, -1:]]), shared
+        return np.full(own.shape, np.sqrt(shared[0])), shared
+
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients (..., k, s) of lines and variances."""
         lines = own[..., :-1] if self.separate_noise else own

@@ -25,6 +25,7 @@ NEAR = 8  # components around a split that take part in its trial
 ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
 HELD = 0.05  # responsibility from which a component holds a row
 TOGETHER = 3  # moves that are tried on all rows in one batch
+CHANCE = 2.5  # the best of all divisions gains about so much more by chance than one
 SETTLED = 1.5  # loss of the cheapest merge over the best gain of a split that leaves no doubt
 OPTIMISM = 3.0  # times the gain of a split above chance that a move may bring
 
@@ -100,6 +101,7 @@ def try_splits(
     shares: Floats,
     rng: np.random.Generator,
     present: Floats | None = None,
+    n_rows: int = ROWS_PER_SPLIT,
     n_steps: int = 12,
 ) -> Splits:
     """Divide each component in two by EM on rows that it holds; return the best divisions.
@@ -108,10 +110,10 @@ def try_splits(
     component is missing. With a present division (k, n) of the components, gains are over that.
     """
     family = sample.family
-    places, weights = held_rows(shares, sample.weights, ROWS_PER_SPLIT, rng)
+    places, weights = held_rows(shares, sample.weights, n_rows, rng)
     local = sample.take(places, weights)
     whole = local.total[:, None, None, : family.n_own]
-    single = local.e_step(whole).levels[:, 0]
+    single = take_steps(local, whole, n_steps).levels[:, 0]
     coefficients = coefficients_of(family, whole, local.rest)[0][:, 0]
     density = family.logits(coefficients, local.own)[:, 0, :, None]
     scores = family.split_scores(local.own, weights, coefficients[:, 0])
@@ -130,7 +132,14 @@ def try_splits(
     best = late.argmax(1)
     reference = single if present is None else late[:, -1]
     gains = np.take_along_axis(late, best[:, None], axis=1)[:, 0] - reference
+    gains -= excess_chance(sample, weights)
     return Splits(gains, np.take_along_axis(sums, best[:, None, None, None], axis=1)[:, 0])
+
+
+def excess_chance(sample: Sample, weights: Floats) -> Floats:
+    """Return the gain by chance (k,) that weights (k, m) of some rows for all multiply."""
+    factors = weights.sum(1) / np.maximum((weights > 0).sum(1), 1)
+    return np.maximum(factors - 1, 0) * CHANCE * chance_gain(sample)
 
 
 def _divide(local: Sample, halves: Floats) -> Floats:

@@ -87,6 +87,10 @@ class Poissons(Family):
         """Return the rates."""
         return parameters.rates, np.zeros(0)
 
+    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return the deviations of counts, as far as rates stay positive."""
+        return np.minimum(np.sqrt(own), own), shared
+
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:  # noqa: ARG002
         """Return the coefficients (..., k, n_features) of rates."""
         factorials = np.full((*own.shape[:-1], 1), -1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, NotRequired, Self
 
@@ -18,6 +18,7 @@ from implicitmoments.mixture.estimator import (
     Evaluator,
     Fit,
     MixtureEstimator,
+    Options,
     most_probable,
     probabilities,
 )
@@ -26,14 +27,23 @@ from implicitmoments.mixture.gaussian_mixture import student_scales
 from implicitmoments.mixture.lines import FLOOR, LEAST_RATIO, Line, Lines
 from implicitmoments.mixture.standard_errors import Errors
 from implicitmoments.mixture.students import Student, Students
-from implicitmoments.notes import Note
+from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import RandomState, Rows, Source
-from implicitmoments.rows.outliers import Near, count_far, far_limit, few_enough, near_rule, probe_rows
+from implicitmoments.rows.outliers import (
+    Near,
+    count_far,
+    far_limit,
+    few_enough,
+    near_rule,
+    probe_rows,
+)
+from implicitmoments.rows.second_moments import mean_and_covariance
 from implicitmoments.validation import check_flag, check_option, check_unknowns, check_whole
 
 OUTLIER_ROUNDS = 3  # of fits and rules: outliers may hide behind others
 FAR = 5.0  # times the limit of outliers: regressions keep heavy tails of the noise
+FEW_ROWS = 100  # in which some input is not 0, most often
 LEAST_NOISE = 1e-5  # of the scale of y: less is the floor of the fit
 
 
@@ -241,15 +251,26 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def _families(self) -> list[Family]:
+    def _families(self, start: Any = None) -> list[Family]:  # noqa: ARG002
         lines = Lines(self.noise_type == "separate", self.fit_intercept)
         return [Students.of(lines) if self.noise == "student" else lines]
 
     def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
         self._check_enough(rows.n)
         self._check_unknowns(rows)
-        self._near = None
+        self._near: NearLines | None = None
+        if not self.fit_intercept:
+            self._check_inputs(rows)
         return replace(rows, wide=True), []
+
+    def _check_inputs(self, rows: Rows) -> None:
+        """Raise if lines through the origin have inputs that are 0 in all rows."""
+        few = rows.sample(FEW_ROWS, 0).points
+        if np.any(few) or np.any(mean_and_covariance(rows).second_moment):
+            return
+        raise InputError(
+            "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
+        )
 
     def _check_unknowns(self, rows: Rows) -> None:
         """Raise where lines have more coefficients than there are rows."""
@@ -278,7 +299,11 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
             notes.append(Note("outliers_dropped", {"n": n_out}))
         del self._lines_before
         self._store(fit, rows, notes)
-        self.stats_["outliers"] = n_out
+
+    def _options(self, rows: Rows) -> Options:
+        options = super()._options(rows)
+        fewest = rows.n_features + self.fit_intercept + 1  # rows through which a line is exact
+        return replace(options, most=max(1, min(options.most, round(rows.total) // fewest)))
 
     def _start_parameters(self, rows: Rows) -> Any:  # noqa: ARG002
         return getattr(self, "_lines_before", None)
@@ -287,17 +312,23 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
         family = fit.found.family
         lines: Any = family.base if isinstance(family, Students) else family
         if lines.q <= rows.n_features:
-            notes = [*notes, self._dependent_note(lines)]
+            notes = [*notes, *self._input_notes(lines)]
         fit.found.stats["start"] = "lines"
         super()._store(fit, rows, notes)
         self._inputs = {"mean": lines.centre, "root": np.linalg.pinv(lines.whitener)}
 
-    def _dependent_note(self, lines: Lines) -> Note:
-        """Return a note on inputs that are linear functions of one another."""
+    def _input_notes(self, lines: Lines) -> Iterator[Note]:
+        """Yield notes on inputs that are constant, or linear functions of one another."""
         names, n = column_names(self), lines.q - 1
-        within = lines.whitener @ np.linalg.pinv(lines.whitener)
-        columns = [names[j] for j in np.flatnonzero(np.diag(within) < 1 - 1e-6)]
-        return Note("inputs_dependent", {"n": n, "of": len(names), "columns": columns})
+        constant = ~lines.whitener.any(axis=1)
+        if constant.any():
+            columns = [names[j] for j in np.flatnonzero(constant)]
+            yield Note("columns_left_out", {"columns": columns})
+        if n < np.sum(~constant):
+            within = np.diag(lines.whitener @ np.linalg.pinv(lines.whitener))
+            columns = [names[j] for j in np.flatnonzero((within < 1 - 1e-6) & ~constant)]
+            values = {"n": n, "of": int(np.sum(~constant)), "columns": columns}
+            yield Note("inputs_dependent", values)
 
     def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:  # noqa: ARG002
         student = isinstance(parameters, Student)
@@ -317,17 +348,25 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
             return
         found, k = errors.family, self._k()
         if found is None:
-            found = Line(errors.weights, np.full(self.coef_.shape, np.nan), *[np.full(k, np.nan)] * 2)
+            found = Line(
+                errors.weights, np.full(self.coef_.shape, np.nan), *[np.full(k, np.nan)] * 2
+            )
         self.degrees_of_freedom_errors_ = found.freedom if isinstance(found, Student) else 0.0
         line = found.base if isinstance(found, Student) else found
         noise = line.variances / (2 * as_floats(self.noise_))  # of the square root
         values = (errors.weights, line.coef, line.intercept, noise)
         for name, value in zip(names, values, strict=True):
-            setattr(self, name, value if isinstance(self.coef_, np.ndarray) else move_like(value, self.coef_))
+            setattr(
+                self,
+                name,
+                value if isinstance(self.coef_, np.ndarray) else move_like(value, self.coef_),
+            )
 
     def _units_of(self, family: Family) -> dict[str, Any]:
         lines = family.base if isinstance(family, Students) else family
-        return {name: getattr(lines, name) for name in ("centre", "whitener", "y_centre", "y_unit")}
+        return {
+            name: getattr(lines, name) for name in ("centre", "whitener", "y_centre", "y_unit")
+        }
 
     def _family_with(self, units: dict[str, Any]) -> Family:
         (family,) = self._families()
@@ -353,7 +392,9 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
         )
         if math.isinf(self.degrees_of_freedom_):
             return Evaluator.of(family, line)
-        return Evaluator.of(Students(family), Student(line.weights, line, self.degrees_of_freedom_))
+        return Evaluator.of(
+            Students(family), Student(line.weights, line, self.degrees_of_freedom_)
+        )
 
     def _prediction(self) -> RowFunction:
         line = self._line()
@@ -427,7 +468,9 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
         rng = np.random.default_rng(self._seed(random_state))
         if X is None:
             n, root = check_whole("n_samples", n_samples, 1), self._inputs["root"]
-            X = move_like(self._inputs["mean"] + rng.normal(size=(n, len(root))) @ root, self.coef_)
+            X = move_like(
+                self._inputs["mean"] + rng.normal(size=(n, len(root))) @ root, self.coef_
+            )
         else:
             X = RowFunction(lambda x: x).evaluate(self, X)
         line, n = self._line(), int(X.shape[0])

@@ -165,11 +165,10 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         return [Gaussians(covariance_type, variance=self.variance)]
 
     def _options(self, rows: Rows) -> Options:
-        options = super()._options(rows)
+        options = replace(super()._options(rows), n_moves=self.n_moves)
         if self.order == "auto":
-            return replace(options, n_moves=self.n_moves)
-        decoded = {"initial": "moments", "order": int(self.order) // 2}
-        return replace(options, n_moves=self.n_moves, **decoded)
+            return options
+        return replace(options, initial="moments", order=int(self.order) // 2)
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         components: Components | None = fit.found.stats.pop("components", None)

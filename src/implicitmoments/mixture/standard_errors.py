@@ -17,7 +17,7 @@ from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, normalise
 from implicitmoments.mixture.family import Family
 
-STEP = 1e-4  # of parameters in the family's units
+STEP = 1e-3  # of the scales of parameters
 MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
 UNINFORMED = 1e-8  # information per row below which a parameter has no standard error
 MOST_NUMBERS = 2**34  # products that a computation may take: fewer rows are used beyond
@@ -56,12 +56,14 @@ def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) 
     places = _Places(family, len(weights), own.shape[1])
     logs = np.log(np.maximum(weights, 1e-300))
     theta = np.concatenate([logs[:-1] - logs[-1], own.ravel(), shared])
+    sizes = [part.ravel() for part in family.scales(own, shared)]
+    steps = STEP * np.concatenate([np.ones(len(weights) - 1), *sizes])
     unknown = Errors(np.full(len(weights), np.nan), None)
     if len(theta) > MOST_PARAMETERS:
         return unknown
-    information, outer = _information(sample, places, theta)
+    information, outer = _information(sample, places, theta, steps)
     # rows say nothing of degrees of freedom at their bound
-    known = np.diag(information) > UNINFORMED * sample.n
+    known = np.diag(information) > UNINFORMED * STEP**2 * sample.n
     inside = np.ix_(known, known)
     try:
         np.linalg.cholesky(information[inside])
@@ -73,17 +75,19 @@ def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) 
     if not np.all(np.diag(inverse) > 0):
         return unknown
     covariance = np.diag(np.where(known, 0.0, np.nan))
-    covariance[inside] = inverse * (sample.n / n)
+    covariance[inside] = inverse * np.outer(steps[known], steps[known]) * (sample.n / n)
     free = len(weights) - 1
     turn = (np.diag(weights) - np.outer(weights, weights))[:, :free]
     squares = np.einsum("ia,ab,ib->i", turn, covariance[:free, :free], turn)
     return Errors(np.sqrt(squares), family.errors(covariance[free:, free:], len(weights)))
 
 
-def _information(sample: Sample, places: _Places, theta: Floats) -> tuple[Floats, Floats]:
-    """Return the observed information (m, m) and the sum of products of scores of rows."""
+def _information(
+    sample: Sample, places: _Places, theta: Floats, steps: Floats
+) -> tuple[Floats, Floats]:
+    """Return the observed information (m, m), and products of scores of rows, per step."""
     m = len(theta)
-    ahead, behind = theta + STEP * np.eye(m), theta - STEP * np.eye(m)
+    ahead, behind = theta + np.diag(steps), theta - np.diag(steps)
     rows = _affordable_rows(sample, m * places.k)
     factor = sample.n / float(sample.weights[rows].sum())
     gradients, outer = np.zeros((2, m, m)), np.zeros((m, m))
@@ -98,11 +102,11 @@ def _information(sample: Sample, places: _Places, theta: Floats) -> tuple[Floats
             log_density, part = _measure(sample.family, coefficients, features, weights)
             sums[side] += part
             logs.append(log_density)
-        scores = (logs[0] - logs[1]) / (2 * STEP)
+        scores = (logs[0] - logs[1]) / 2  # in units of the steps
         outer += (scores * weights) @ scores.T
     for side, at in enumerate((ahead, behind)):
-        gradients[side] = _gradients(places, at, sums[side])
-    information = -(gradients[0] - gradients[1]) / (2 * STEP)
+        gradients[side] = _gradients(places, at, sums[side], steps)
+    information = -(gradients[0] - gradients[1]) / 2
     return factor * (information + information.T) / 2, factor * outer
 
 
@@ -120,15 +124,15 @@ def _measure(
     return log_density, np.asarray(sums).reshape(m, k, -1)
 
 
-def _gradients(places: _Places, theta: Floats, sums: Floats) -> Floats:
+def _gradients(places: _Places, theta: Floats, sums: Floats, steps: Floats) -> Floats:
     """Return the gradients (m, m) of the complete log-likelihoods of sums at vectors (m, m)."""
     m = theta.shape[1]
     found = np.empty((len(theta), m))
     level = places.family.complete_level
     for j in range(m):
-        step = STEP * np.eye(m)[j]
+        step = np.where(np.arange(m) == j, steps, 0.0)
         ahead, behind = (places.coefficients(theta + sign * step) for sign in (1, -1))
-        found[:, j] = (level(sums, ahead) - level(sums, behind)).sum(-1) / (2 * STEP)
+        found[:, j] = (level(sums, ahead) - level(sums, behind)).sum(-1) / 2
     return found
 
 

@@ -168,6 +168,11 @@ class Students(Family):
         own, shared = self.base.vectors(parameters.base)
         return own, np.append(shared, parameters.freedom)
 
+    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return those of the family, and ν."""
+        found, rest = self.base.scales(own, shared[:-1])
+        return found, np.append(rest, shared[-1])
+
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients of vectors."""
         found = self.base.coefficients_at(own, shared[..., :-1])

@@ -25,14 +25,10 @@ HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_
 MISSING = {
     "steps_of_pairwise_test": "a pairwise test has no iterations",
     "steps_without_comparison": "no degrees were compared, and no network was fitted",
-    "steps_of_groups": "its rows form groups far apart that were fitted separately",
     "steps_of_pieces": "its rows came in pieces, each taken in by a few steps",
-    "steps_not_stored": "it was fitted by an older version, which stored none",
-    "spectra_not_stored": "it was fitted by an older version, which did not store all of them",
     "spectra_of_paper_method": "`method='paper'` keeps none",
     "spectra_of_likelihood": "it is fitted by likelihood, and moments are at most a start",
     "spectra_not_decoded": "no moments were decoded, as they are with `order=4`",
-    "spectra_of_groups": "its rows form groups far apart that were fitted separately",
     "spectra_of_one_component": "one component needs no moments",
     "spectra_of_one_column": "a moment of one column is one number, which cannot separate {k} "
     "components",
@@ -75,7 +71,7 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     """
     canvas.check_model(model)
     stats = model.stats_
-    if not stats.get("spectra") or "ranks" not in stats:
+    if not stats.get("spectra"):
         raise _no_picture(model, "spectra", _why_no_spectra(model, stats))
     ax = canvas.axes_for(ax)
     columns = (stats[name] for name in ("moment_orders", "spectra", "noise_floor", "ranks"))
@@ -240,25 +236,18 @@ def _draw_degrees(
 
 def _why_no_steps(model: Any) -> str:
     """Return the code of why there are no steps."""
-    stats = model.stats_
     if not model.iterative:
         return "steps_of_pairwise_test"
-    if hasattr(model, "degree_"):
-        return "steps_without_comparison"
-    if stats.get("groups", 1) > 1:
-        return "steps_of_groups"
-    return "steps_of_pieces" if "rows_seen" in stats else "steps_not_stored"
+    return "steps_without_comparison" if hasattr(model, "degree_") else "steps_of_pieces"
 
 
 def _why_no_spectra(model: Any, stats: dict[str, Any]) -> str:
     """Return the code of why there are no spectra."""
     reasons = {
-        "spectra_not_stored": "spectra" in stats,
         "spectra_of_likelihood": not model.captions["spectra"],
         "spectra_of_paper_method": getattr(model, "method", None) == "paper",
-        "spectra_of_groups": stats.get("groups", 1) > 1,
         "spectra_of_one_component": model._k() == 1,
-        "spectra_of_one_column": stats.get("n_varying", model.n_features_in_) == 1,
+        "spectra_of_one_column": model.n_features_in_ == 1,
         "spectra_not_decoded": getattr(model, "order", 4) == "auto" and "resolved" not in stats,
     }
     return next((code for code, true in reasons.items() if true), "spectra_unreadable")

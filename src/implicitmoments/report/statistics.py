@@ -94,32 +94,13 @@ def _joined(words: list[str]) -> str:
 STATISTICS = {
     "rows_used": Statistic("rows", "Rows of the fit, without outliers."),
     "rows_seen": Statistic("rows so far", "Rows taken in so far, piece by piece."),
-    "corrections": Statistic(
-        "mixtures replaced", "How often a search between pieces found a higher likelihood."
-    ),
-    "moment_rows": Statistic("rows of the moments", "Rows used to estimate moments."),
     "sample_rows": Statistic("rows of the search", "Rows used to compare starts and moves."),
     "start": Statistic("EM initialised from", "The start of higher likelihood is used.", _start),
-    "groups": Statistic("groups fitted apart", "Groups far apart, each fitted separately."),
-    "n_peaks": Statistic(
-        "lines clear before EM", "Lines clear of the noise before EM; EM found the others."
-    ),
-    "n_moves_tried": Statistic(
-        "moves tried", "Components moved elsewhere to increase the likelihood."
-    ),
-    "n_moves": Statistic("moves accepted", "Moves that increased the likelihood."),
     "bic_by_n_components": Statistic(
         "BIC above the best", "By number of components; lower is better.", _above_best
     ),
     "bic_by_covariance_type": Statistic(
         "BIC above the best type", "By type of covariance; lower is better.", _above_best
-    ),
-    "highest_peak_left": Statistic(
-        "highest peak left (standard errors)",
-        "Of the characteristic function beside the lines; a missing line makes a peak.",
-    ),
-    "noise_maximum": Statistic(
-        "highest peak of noise (standard errors)", "What noise alone reaches."
     ),
     "n_landmarks": Statistic("landmarks", "Rows among which clusters were formed."),
     "misclassification_rate": Statistic(

@@ -41,13 +41,6 @@ def find_constants(rows: Rows) -> Floats | None:
     return None if varies.all() or not varies.any() else np.where(varies, np.nan, values)
 
 
-def are_constant(rows: Rows, constants: Floats) -> bool:
-    """Say whether all rows have these values; NaN is for columns that may have any."""
-    count = partial(_count_off, constants, precision_of(rows.first["x"]))
-    found = rows.fold(count, width=2 * len(constants), what="constant columns")
-    return not to_numpy(found.get("off", np.zeros(1))).any()
-
-
 def restore_columns(points: Floats, constants: Floats | None, fill: float | None = None) -> Floats:
     """Put columns that were left out back into an array (…, p): (…, d).
 

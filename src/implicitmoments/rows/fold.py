@@ -23,7 +23,6 @@ from implicitmoments.arrays import (
     move_like,
     namespace_of,
     on_host,
-    quadratic_rows,
     row_keys,
     to_numpy,
 )
@@ -217,16 +216,6 @@ DEFAULT_BUDGET = MemoryBudget()
 def lift_points(block: Block) -> Block:
     """Return a block with points (z, |z|², 1): Gaussian log densities are linear in them."""
     return {**block, "x": lift_rows(block["x"])}
-
-
-def lift_squares(block: Block) -> Block:
-    """Return a block with points (z, squares of its entries, 1)."""
-    return {**block, "x": quadratic_rows(block["x"], pairs=False)}
-
-
-def lift_pairs(block: Block) -> Block:
-    """Return a block with points (z, products of pairs of its entries, 1)."""
-    return {**block, "x": quadratic_rows(block["x"], pairs=True)}
 
 
 def weights_of(block: Block) -> Array:

@@ -9,9 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import LARGEST as LARGEST_NUMBER
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, refuse_large, to_numpy
-from implicitmoments.rows.constants import cells_off, precision_of
 from implicitmoments.rows.draws import Integers, draw_numbers
 from implicitmoments.rows.far_rows import (
     FEWEST,
@@ -47,30 +45,6 @@ PROBED = 100_000  # rows that the limit is estimated from: its quantiles are the
 # they are then known to 4 % of a deviation, a fifth of what REACH leaves.
 CENTERED = 2_000
 COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
-
-
-def standardise_rows(rows: Rows) -> Rows:
-    """Centre and scale rows by medians, which a few outliers do not move.
-
-    The unit is the root of the median squared distance from the centre over the number of
-    features; the standard deviation where half the rows are one point. Columns that are constant
-    but for rounding do not count.
-    """
-    probe = rows.as_given().sample(CENTERED, 0).points.astype(np.float64)
-    refuse_large("X", found=float(np.median(np.abs(probe).max(axis=1))) > LARGEST_NUMBER)
-    # a centre that the precision of the rows can represent
-    center = to_numpy(move_like(np.median(probe, axis=0), rows.like)).astype(np.float64)
-    spread = probe - center
-    off = cells_off(center, precision_of(rows.first["x"]), probe)
-    spread[:, ~np.any(off, axis=0)] = 0.0
-    lengths = np.abs(spread).max(axis=1)
-    unit = float(np.median(lengths)) or float(lengths.max())
-    scale = max(float(np.abs(center).max()), 1.0)
-    if unit > np.finfo(np.float64).tiny:
-        with np.errstate(over="ignore"):  # outliers do not move the median
-            squares = np.mean((spread / unit) ** 2, axis=1)
-        scale = unit * float(np.sqrt(float(np.median(squares)) or float(np.mean(squares))))
-    return rows.as_given().mapped(center, 1 / scale)
 
 
 class Outliers(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -239,35 +238,6 @@ class Rows(FoldedRows):
         total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
         known, size = Census(held.n, total), self.rows_per_block
         return Rows(held, rows_per_block=size, budget=self.budget, known=known)
-
-    @cached_property
-    def _lifts(self) -> dict[Callable[[Block], Block], Rows]:
-        return {}
-
-    @cached_property
-    def product_sums(self) -> dict[str, Floats]:
-        """Sums of products of columns that passes have computed, by the shape of a covariance."""
-        return {}
-
-    def lifted_by(self, lift: Callable[[Block], Block]) -> Rows:
-        """Return the rows with another lift of their points.
-
-        Parameters
-        ----------
-        lift : callable
-            As for :meth:`transformed`.
-
-        Returns
-        -------
-        Rows
-            In memory where these are and memory allows; then they are computed once.
-        """
-        if lift not in self._lifts:
-            rows = self.transformed(lift)
-            if self.held and rows.small:
-                rows = self._holding(lift(self._with_keys(self.block)))
-            self._lifts[lift] = rows
-        return self._lifts[lift]
 
     @cached_property
     def block(self) -> Block:
