@@ -48,7 +48,6 @@ for name, make in fits.items():
 
 model = SphericalMixture(N_COMPONENTS, random_state=0).fit(X)
 found = model.predict(X)
-print(f"initialised from {model.stats_['start']}, {model.stats_['n_moves']} moves accepted")
 print(f"adjusted Rand index against the digits: {adjusted_rand_score(labels, found):.2f}")
 
 # %%

@@ -38,7 +38,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", im.AssumptionWarning)  # the groups are not spherical
     circles = im.SphericalMixture("auto", random_state=0).fit(X)
 print(f"GaussianMixture: {ellipses.n_components_} components, {ellipses.covariance_type_}")
-print(f"SphericalMixture: {circles.n_components_} components; {circles.notes_[0]}")
+print(f"SphericalMixture: {circles.n_components_} components; {circles.notes_}")
 
 # %%
 # The criterion of each type, less that of the best, on the rows searched:

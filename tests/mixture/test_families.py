@@ -135,7 +135,9 @@ def test_features_of_stacked_blocks_are_stacked(case):
 def test_a_fit_finds_the_components(case):
     shares = case.sample.shares(case.sums).shares
     labels, truth = shares.argmax(0), case.data[1]
-    agreement = np.array([[np.mean((labels == i) & (truth == j)) for j in range(K)] for i in range(K)])
+    agreement = np.array(
+        [[np.mean((labels == i) & (truth == j)) for j in range(K)] for i in range(K)]
+    )
     if case.family is CASES["lines through the origin"].family:
         return  # the data have intercepts
     assert agreement.max(axis=1).sum() > 0.85

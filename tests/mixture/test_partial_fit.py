@@ -1,138 +1,193 @@
-"""Rows in pieces end near one fit of all rows."""
+"""Batches of rows end near one fit of all rows."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
-from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.rows import ArraySource
 from implicitmoments.testing import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 
-K, D, N = 8, 5, 60_000
+K, D, N, BATCH = 5, 3, 48_000, 8_000
+TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
 
 
-@pytest.fixture(scope="module")
-def data():
-    return make_spherical_mixture(N, K, D, radius=4.0, separation=3.0, random_state=0)
+def draw(name, seed=0, apart=5.0):
+    """Rows of K components with covariances of a type; their means and labels."""
+    rng = np.random.default_rng(seed)
+    means = []
+    while len(means) < K:
+        at = apart * rng.normal(size=D)
+        if all(np.linalg.norm(at - mean) > apart for mean in means):
+            means.append(at)
+    scales = rng.uniform(0.5, 1.5, size=(K, D))
+    roots = scales[:, :, None] * np.linalg.qr(rng.normal(size=(K, D, D)))[0]
+    if name.endswith("diag"):
+        roots = scales[:, :, None] * np.eye(D)
+    elif name.endswith("spherical"):
+        roots = scales[:, :1, None] * np.eye(D)
+    if name.startswith("tied"):
+        roots = np.repeat(roots[:1], K, axis=0)
+    labels = rng.choice(K, N, p=np.arange(K, 0, -1) / (K * (K + 1) / 2))
+    noise = np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(N, D)))
+    return np.array(means)[labels] + noise, np.array(means), labels
 
 
-def in_pieces(X, size, sample_weight=None, **options):
-    model = im.SphericalMixture(K, random_state=0, **options)
+def in_batches(X, size=BATCH, counts=None, **options):
+    model = im.GaussianMixture(**{"n_components": K, "random_state": 0} | options)
     for first in range(0, len(X), size):
-        counts = None if sample_weight is None else sample_weight[first : first + size]
-        model.partial_fit(X[first : first + size], sample_weight=counts)
+        rows = slice(first, first + size)
+        model.partial_fit(X[rows], sample_weight=None if counts is None else counts[rows])
     return model
 
 
-@pytest.mark.parametrize("size", [4_000, 15_000])
-def test_pieces_end_near_one_fit(data, size):
-    X, truth = data
-    whole = im.SphericalMixture(K, random_state=0).fit(X)
-    pieces = in_pieces(X, size)
-    # a mean has a standard error of about √(d k / N) = 0.026 as a length
-    assert match_rows(pieces.means_, whole.means_)[1].max() < 0.03
-    assert (
-        match_rows(pieces.means_, truth.vectors)[1].max()
-        < match_rows(whole.means_, truth.vectors)[1].max() + 0.03
-    )
-    assert pieces.variance_ == pytest.approx(whole.variance_, abs=0.005)
-    assert pieces.score(X) > whole.score(X) - 1e-3
-    assert pieces.stats_["rows_seen"] == N
-    # and not where the first 20,000 rows alone would have left it
-    early = im.SphericalMixture(K, random_state=0).fit(X[:20_000])
-    assert pieces.score(X) > early.score(X)
+def furthest(found, means):
+    return match_rows(found.means_, means)[1].max()
 
 
-def test_order_of_pieces_matters_little(data):
-    X, _ = data
-    forth, back = in_pieces(X, 10_000), in_pieces(X[::-1], 10_000)
-    assert match_rows(forth.means_, back.means_)[1].max() < 0.04
+@pytest.mark.parametrize("name", TYPES)
+def test_batches_end_near_one_fit(name):
+    X, _, _ = draw(name)
+    whole = im.GaussianMixture(K, covariance_type=name, random_state=0).fit(X)
+    batches = in_batches(X, covariance_type=name)
+    assert furthest(batches, whole.means_) < 0.06
+    assert batches.score(X) > whole.score(X) - 2e-3
+    assert batches.lower_bound_ == pytest.approx(batches.score(X[-BATCH:]), abs=2e-3)
+    assert batches.stats_["rows_seen"] == N
+    assert batches.notes_ == []
+    # and nearer than the first batch alone
+    assert batches.score(X) > in_batches(X[:BATCH], covariance_type=name).score(X)
+    assert furthest(in_batches(X[::-1], covariance_type=name), batches.means_) < 0.1
 
 
-def test_weighted_pieces(data):
-    X, truth = data
-    counts = (truth.labels != 0).astype(float)
-    model = im.SphericalMixture(K - 1, random_state=0)
-    for first in range(0, N, 20_000):
-        rows = slice(first, first + 20_000)
-        model.partial_fit(X[rows], sample_weight=counts[rows])
-    assert match_rows(model.means_, truth.vectors[1:])[1].max() < 0.12
-    assert model.stats_["rows_seen"] == counts.sum()
+@pytest.mark.parametrize("noise", ["gaussian", "student"])
+@pytest.mark.parametrize("noise_type", ["shared", "separate"])
+def test_batches_of_lines(noise, noise_type):
+    X, y, truth = make_regression_mixture(12_000, 3, 4, noise=0.3, random_state=0)
+    how = {"noise": noise, "noise_type": noise_type, "random_state": 0}
+    whole, batches = (im.RegressionMixture(3, **how) for _ in range(2))
+    whole.fit(X, y)
+    for first in range(0, len(y), 3_000):
+        batches.partial_fit(X[first : first + 3_000], y[first : first + 3_000])
+    assert match_rows(batches.coef_, truth.vectors)[1].max() < 0.05
+    assert batches.score(X, y) > whole.score(X, y) - 2e-3
+    assert batches.stats_["rows_seen"] == len(y)
+    assert batches.coef_errors_ is None
 
 
-def test_weights_below_one_are_in_one_unit_in_all_pieces(data):
-    X, _ = data
-    model = im.SphericalMixture(K, random_state=0)
-    for i in range(3):
-        rows = slice(i * 10_000, (i + 1) * 10_000)
-        model.partial_fit(X[rows], sample_weight=np.full(10_000, 0.25 * (i + 1)))
-    assert model.stats_["rows_seen"] == pytest.approx(0.25 * 6 * 10_000)
+def test_batches_with_tails(rng):
+    X = rng.standard_t(4, size=(12_000, 2))
+    X[::2] += 9
+    model = im.GaussianMixture(2, noise="student", covariance_type="spherical", random_state=0)
+    for part in np.array_split(X, 4):
+        model.partial_fit(part)
+    whole = im.GaussianMixture(2, noise="student", covariance_type="spherical", random_state=0)
+    freedom = whole.fit(X).degrees_of_freedom_
+    assert model.degrees_of_freedom_ == pytest.approx(freedom, rel=0.1)
 
 
-def test_weights_of_files_and_sources_have_one_unit(data, tmp_path):
-    X, counts = data[0][:400, :2], np.tile([0.25, 0.5, 2.0, 0.5], 100)
+def test_weights_of_batches():
+    X, means, labels = draw("full")
+    counts = np.where(labels == 0, 0.0, 0.5)
+    model = in_batches(X, counts=counts, n_components=K - 1)
+    assert furthest(model, means[1:]) < 0.1
+    assert model.stats_["rows_seen"] == pytest.approx(counts.sum())
+
+
+def test_weights_of_files_and_sources_have_one_unit(tmp_path):
+    X, _ = make_spherical_mixture(400, 2, 2, radius=6.0, separation=6.0, random_state=0)
+    counts = np.tile([0.25, 0.5, 2.0, 0.5], 100)
     table = np.column_stack([X, counts])
     np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,n", comments="")
-    columns = {"x": X, "counts": counts}
-    source = ArraySource(**{name: column[:200] for name, column in columns.items()})
-    later = ArraySource(**{name: column[200:] for name, column in columns.items()})
     models = [im.SphericalMixture(2, random_state=0) for _ in range(3)]
     models[0].partial_fit(X, sample_weight=counts)
     models[1].partial_fit(str(tmp_path / "rows.csv"), sample_weight="n")
-    models[2].partial_fit(source).partial_fit(later)
+    models[2].partial_fit(ArraySource(X, counts=counts))
     for model in models:
         assert model.stats_["rows_seen"] == pytest.approx(counts.sum())
-        np.testing.assert_allclose(model.means_, models[0].means_, atol=1e-3)
+        np.testing.assert_allclose(model.means_, models[0].means_, atol=1e-6)
 
 
-def test_a_component_that_comes_later_is_found():
-    X, truth = make_spherical_mixture(N, K, D, radius=7.0, separation=5.0, random_state=1)
-    late = truth.labels == 0
-    X = np.vstack([X[~late][:20_000], X[late], X[~late][20_000:]])
-    rng = np.random.default_rng(0)
-    X[20_000:] = X[20_000:][rng.permutation(len(X) - 20_000)]
-    model = in_pieces(X, 20_000)
-    assert match_rows(model.means_, truth.vectors)[1].max() < 0.3
-    # the first rows had one component less, and a note said so
-    assert set(model.notes_.codes) <= {"moments_unresolved"}
+MODELS = {
+    **{name: partial(im.GaussianMixture, K, covariance_type=name) for name in TYPES},
+    "student": partial(im.GaussianMixture, K, noise="student"),
+    "SphericalMixture": partial(im.SphericalMixture, K),
+    "RegressionMixture": partial(im.RegressionMixture, 2),
+}
 
 
-def test_small_first_pieces_are_held(data):
-    X, truth = data
-    model = in_pieces(X[:3_000], 500)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_is_saved_between_batches_goes_on(name, tmp_path):
+    X, _, _ = draw(name if name in TYPES else "full")
+    labels = (X @ [1.0, 2.0, 0.0] * np.sign(X[:, 1]),) if name == "RegressionMixture" else ()
+    if name == "student":
+        X /= np.sqrt(np.random.default_rng(0).chisquare(4, size=(N, 1)) / 4)
+    model = MODELS[name](random_state=0)
+    model.partial_fit(X[:3_000], *(y[:3_000] for y in labels))
+    im.save(model, tmp_path / "model.safetensors")
+    loaded = im.load(tmp_path / "model.safetensors")
+    for each in (model, loaded):
+        each.partial_fit(X[3_000:6_000], *(y[3_000:6_000] for y in labels))
+    np.testing.assert_allclose(loaded.weights_, model.weights_, rtol=1e-9)
+    found = loaded.score_samples(X[:9], *(y[:9] for y in labels))
+    np.testing.assert_allclose(found, model.score_samples(X[:9], *(y[:9] for y in labels)))
+    assert loaded.stats_["rows_seen"] == 6_000
+
+
+def test_the_first_batch_chooses_the_number_and_the_type():
+    X, means, _ = draw("diag")
+    how = {"n_components": "auto", "covariance_type": "auto", "max_components": K + 1}
+    model = in_batches(X, 24_000, **how)
+    assert (model.covariance_type_, model.n_components_) == ("diag", K)
+    assert furthest(model, means) < 0.1
+
+
+@pytest.mark.parametrize("name", ["full", "tied"])
+def test_batches_from_means_that_are_given(name):
+    X, means, _ = draw(name)
+    model = in_batches(X, means_init=means[::-1] + 0.3, covariance_type=name)
+    np.testing.assert_allclose(model.means_, means[::-1], atol=0.1)  # in the order given
+    assert model.stats_["start"] == "given"
+    with refuses("init_of_wrong_shape"):
+        in_batches(X, means_init=means[:2])
+
+
+def test_a_fit_begins_anew():
+    X, _, _ = draw("full")
+    model = in_batches(X[:2_000], 1_000).fit(X[:5_000])
+    again = im.GaussianMixture(K, random_state=0).fit(X[:5_000])
+    np.testing.assert_array_equal(model.means_, again.means_)
+    model.partial_fit(X[:3_000])
     assert model.stats_["rows_seen"] == 3_000
-    assert match_rows(model.means_, truth.vectors)[1].max() < 0.4
-    whole = im.SphericalMixture(K, random_state=0).fit(X[:3_000])
-    assert model.score(X[:3_000]) > whole.score(X[:3_000]) - 0.01
 
 
-def test_fit_forgets_and_bad_pieces_are_refused(data):
-    X, _ = data
-    model = in_pieces(X[:2_000], 1_000)
-    with refuses("sample_weight_in_some_calls"):
-        model.partial_fit(X[:10], sample_weight=np.ones(10))
+def test_batches_that_cannot_be_are_refused():
+    X, _, _ = draw("full")
+    model = in_batches(X[:2_000], 1_000)
     with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's check)
         model.partial_fit(X[:10, :2])
-    model.fit(X[:5_000])
-    again = im.SphericalMixture(K, random_state=0).fit(X[:5_000])
-    np.testing.assert_array_equal(model.means_, again.means_)
     with refuses("too_few_rows", n=3):
         im.SphericalMixture(K).partial_fit(X[:3])
 
 
-def test_a_note_of_an_unfinished_polish_goes_with_it(data):
-    X, _ = data
-    model = im.SphericalMixture(K, max_iter=1, tol=0.0, random_state=0)
+def test_outliers_of_later_batches_are_counted(rng):
+    X = rng.normal(size=(1_000, 2))
+    X[::2] += 8
+    X[900] = 1e7
+    model = im.GaussianMixture(2, random_state=0).partial_fit(X[:800]).partial_fit(X[800:])
+    assert (model.stats_["outliers"], model.stats_["rows_used"]) == (1, 999)
+    (note,) = (note for note in model.notes_ if note.code == "outliers_dropped")
+    assert note.values == {"n": 1}
+
+
+def test_a_first_batch_that_did_not_converge_is_noted():
+    X, _, _ = draw("full")
+    model = im.GaussianMixture(K, max_iter=1, tol=0.0, random_state=0)
     with pytest.warns(ConvergenceWarning):
         model.partial_fit(X[:2_000])
     assert model.notes_.codes == ["not_converged"]
-    # held rows grow by less than half, so that EM alone goes on
-    with pytest.warns(ConvergenceWarning):
-        model.partial_fit(X[2_000:2_500])
-    assert model.notes_.codes == ["not_converged"]
-    model.set_params(max_iter=500, tol=1e-7).partial_fit(X[2_500:2_600])
-    assert model.converged_
-    assert model.notes_ == []

@@ -31,11 +31,11 @@ def test_one_exact_line_for_two(rng):
     np.testing.assert_allclose(found.coef_, [SLOPES[0]] * 2, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_constant_labels(rng):
     X, _ = two_lines(rng)
-    with pytest.warns(AssumptionWarning):
-        found = RegressionMixture(2, random_state=0).fit(X, np.full(400, 5.0))
-    assert "constant_labels" in found.notes_.codes
+    found = RegressionMixture(2, random_state=0).fit(X, np.full(400, 5.0))
+    assert "components_are_one" in found.notes_.codes
     np.testing.assert_allclose(found.predict(X), 5)
     np.testing.assert_allclose(found.coef_, 0, atol=1e-8)
 
@@ -50,18 +50,16 @@ def test_collinear_and_constant_columns(rng):
     assert dependent.values == {"columns": ["x0", "x1", "x2"], "n": 2, "of": 3}
     plain = RegressionMixture(2, random_state=0).fit(X, y)
     np.testing.assert_allclose(found.predict(wide), plain.predict(X), atol=1e-5)
-    assert found.stats_["n_varying"] == 2
-    with refuses("columns_collinear"):
-        RegressionMixture(2).fit(np.ones((50, 2)), y[:50])
+    without = RegressionMixture(2, random_state=0).fit(np.ones((50, 2)), y[:50])
+    np.testing.assert_array_equal(without.coef_, 0.0)
     with refuses("all_inputs_zero"):
         RegressionMixture(2, fit_intercept=False).fit(np.zeros((50, 2)), y[:50])
 
 
 def test_fewer_rows_than_coefficients_are_refused(rng):
     X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
-    RegressionMixture(1, random_state=0).fit(X, y)
-    with refuses("too_few_rows_for_unknowns", total=16, n=8):
-        RegressionMixture(2, random_state=0).fit(X, y)
+    with refuses("too_few_rows_for_unknowns", total=21, n=8):
+        RegressionMixture(1, random_state=0).fit(X, y)
     with refuses("too_few_rows_for_unknowns", most=2):
         RegressionMixture(3, random_state=0).fit(X[:, :3], y)
     RegressionMixture(2, fit_intercept=False, random_state=0).fit(X[:, :4], y)

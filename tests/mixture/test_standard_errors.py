@@ -1,35 +1,49 @@
-"""Standard errors of mixtures: closed forms of one Gaussian, shapes, units and notes."""
+"""Standard errors: closed forms of one component, shapes, units, calibration and notes."""
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
 import implicitmoments as im
-from implicitmoments.mixture import CovarianceType, Gaussians, ScoredGaussians, standard_errors
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
-from implicitmoments.rows import Rows
 from implicitmoments.testing import refuses
 
 CENTERS = np.array([[0.0, 0, 0], [4, 1, 0]])
 X, _ = make_blobs(400, centers=CENTERS, random_state=0)
 
 
-@pytest.mark.parametrize("robust", [False, True])
-def test_one_gaussian_has_the_errors_of_textbooks(robust, rng):
+@pytest.mark.parametrize("errors", ["observed", "robust"])
+def test_one_gaussian_has_the_errors_of_textbooks(errors, rng):
     n, d = 4_000, 3
-    A = rng.normal(size=(d, d))
-    rows = rng.normal(size=(n, d)) @ A
+    rows = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    found = im.GaussianMixture(1, errors=errors, drop_outliers=False).fit(rows)
     C = np.cov(rows.T, bias=True)
-    one = Gaussians(np.ones(1), rows.mean(axis=0)[None], C[None])
-    scored = ScoredGaussians(one, CovarianceType("full"))
-    found = standard_errors(Rows.of(rows), scored, robust=robust)
-    factor = 1 if robust else n / (n - d - d * (d + 1) // 2)
-    close = {"rtol": 0.03 if robust else 1e-9}
-    means = np.sqrt(factor * np.diag(C) / n)
-    wishart = np.sqrt(factor * (C**2 + np.outer(np.diag(C), np.diag(C))) / n)
-    np.testing.assert_allclose(found.means[0], means, **close)
-    np.testing.assert_allclose(found.covariances[0], wishart, atol=0.03 * wishart.max(), **close)
-    assert found.weights.tolist() == [0.0]
+    wishart = np.sqrt((C**2 + np.outer(np.diag(C), np.diag(C))) / n)
+    rtol = 0.06 if errors == "robust" else 1e-3
+    np.testing.assert_allclose(found.mean_errors_[0], np.sqrt(np.diag(C) / n), rtol=rtol)
+    np.testing.assert_allclose(found.covariance_errors_[0], wishart, rtol=rtol)
+    assert found.weight_errors_.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-3])
+def test_one_line_has_the_errors_of_least_squares(noise, rng):
+    """And of the sandwich: HC0."""
+    X, n = rng.normal(size=(2_000, 3)), 2_000
+    y = X @ [1.0, 0, 0] + noise * rng.normal(size=n) * (1 + np.abs(X[:, 0]))
+    Z = np.column_stack([np.ones(n), X])
+    squares = (y - Z @ np.linalg.lstsq(Z, y, rcond=None)[0]) ** 2
+    inverse = np.linalg.inv(Z.T @ Z)
+    plain, robust = (
+        im.RegressionMixture(1, errors=errors, drop_outliers=False).fit(X, y)
+        for errors in ("observed", "robust")
+    )
+    expected = np.sqrt(squares.mean() * np.diag(inverse))
+    np.testing.assert_allclose(plain.coef_errors_[0], expected[1:], rtol=1e-3)
+    np.testing.assert_allclose(plain.intercept_errors_, expected[:1], rtol=1e-3)
+    np.testing.assert_allclose(plain.noise_errors_, np.sqrt(squares.mean() / (2 * n)), rtol=1e-3)
+    hc0 = np.sqrt(np.diag(inverse @ ((Z.T * squares) @ Z) @ inverse))
+    np.testing.assert_allclose(robust.coef_errors_[0], hc0[1:], rtol=1e-3)
+    assert hc0[1] > 1.2 * expected[1]
 
 
 @pytest.mark.parametrize("name", COVARIANCE_TYPES)
@@ -50,6 +64,19 @@ def test_errors_have_the_shapes_and_units_of_the_parameters(name):
     np.testing.assert_allclose(other.covariance_errors_, expected, rtol=1e-3)
 
 
+def test_errors_do_not_depend_on_how_far_groups_are_apart(rng):
+    """Variances are small in units of the columns."""
+    noise, labels = rng.normal(size=(600, 2)), np.arange(600) % 2
+    near, far = (
+        im.GaussianMixture(2, errors="observed", random_state=0).fit(
+            noise + apart * labels[:, None]
+        )
+        for apart in (30.0, 3_000.0)
+    )
+    np.testing.assert_allclose(far.mean_errors_, near.mean_errors_, rtol=1e-2)
+    np.testing.assert_allclose(far.covariance_errors_, near.covariance_errors_, rtol=1e-2)
+
+
 def test_errors_are_the_spread_of_estimates_over_repeated_samples():
     """Errors over standard errors have variance 1; errors half as large would not pass."""
     z, how = [], {"covariance_type": "diag", "errors": "robust", "means_init": CENTERS[:, :2]}
@@ -66,16 +93,12 @@ def test_errors_are_the_spread_of_estimates_over_repeated_samples():
     assert not 0.75 < 4 * square < 1.3
 
 
-def test_a_known_variance_has_no_error_and_batches_have_those_of_all_rows():
+def test_a_known_variance_has_no_error():
     known = im.SphericalMixture(2, variance=1.0, errors="observed", random_state=0).fit(X)
     assert known.variance_errors_ == 0.0
     assert np.all((known.mean_errors_ > 0.05) & (known.mean_errors_ < 0.1))
-    whole = im.SphericalMixture(2, errors="observed", random_state=0)
-    errors = whole.fit(X).mean_errors_
-    batches = im.SphericalMixture(2, errors="observed", random_state=0)
-    batches.partial_fit(X[::2]).partial_fit(X[1::2])
-    np.testing.assert_allclose(batches.mean_errors_, errors, rtol=1e-3)
-    assert isinstance(whole.variance_errors_, float)
+    free = im.SphericalMixture(2, errors="observed", random_state=0).fit(X)
+    assert isinstance(free.variance_errors_, float)
 
 
 def test_errors_come_on_request_and_tables_show_them():
@@ -84,14 +107,18 @@ def test_errors_come_on_request_and_tables_show_them():
     tables = {table.name for table in plain._parameter_tables()}
     asked = im.GaussianMixture(2, means_init=CENTERS, errors="observed").fit(X)
     assert {table.name for table in asked._parameter_tables()} - tables == {"Standard errors"}
+    lines = im.RegressionMixture(2, errors=None, random_state=0).fit(X[:, :2], X[:, 2])
+    names = ("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_")
+    assert [getattr(lines, name) for name in names] == [None] * 4
     with refuses("unknown_option", name="errors", value="sandwich"):
         im.GaussianMixture(2, errors="sandwich").fit(X)
 
 
-def test_a_note_says_why_there_are_none():
-    rows = np.random.default_rng(0).normal(size=(400, 120))
+def test_a_note_says_why_there_are_none(rng):
+    rows = rng.normal(size=(400, 120))
     wide = im.GaussianMixture(1, errors="observed", random_state=0).fit(rows)
     assert wide.notes_.codes[-1] == "errors_too_large"
     assert np.isnan(wide.mean_errors_).all()
-    few = im.GaussianMixture(2, errors="observed", random_state=0).fit(X[:10])
-    assert few.notes_.codes[-1] == "errors_unknown"
+    line = im.RegressionMixture(1, random_state=0).fit(rng.normal(size=(7, 5)), X[:7, 0])
+    assert "errors_unknown" in line.notes_.codes
+    assert np.isnan(line.coef_errors_).all()

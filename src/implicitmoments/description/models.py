@@ -205,6 +205,11 @@ class RegressionMixtureDescription(Description):
     noise_: Any
     degrees_of_freedom_: float
 
+    @property
+    def n_components_(self) -> int:
+        """The number k of lines."""
+        return int(self.weights_.shape[0])
+
     def _parameter_tables(self) -> list[Table]:
         names = column_names(self)
         parts = (self.weights_, self.noise_, self.intercept_, self.coef_)

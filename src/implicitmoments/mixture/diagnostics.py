@@ -20,7 +20,10 @@ from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
 
-ONE = 1.5  # times the gain by chance: pairs that lose less by a merge are likely to be one
+ONE = 4.0  # times the gain by chance: pairs that lose less by a merge are likely to be one
+ENOUGH = 10  # rows per parameter that two components need to be told from one
+MISSING = 2.0  # times what BIC charges for a component that a split has to gain
+ROWS_PER_SPLIT = 4_096  # of a component, on which its split is judged
 FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
 
 
@@ -43,18 +46,19 @@ def component_notes(evidence: Evidence) -> Iterator[Note]:
     step = penalty(sample, 2) - penalty(sample, 1)
     if k > 1:
         merges = merge_losses(sample, found)
-        loss = float(merges.losses[0])
-        if loss < min(ONE * chance_gain(sample), step):
-            pair = [int(merges.first[0]), int(merges.second[0])]
+        loss, chance = float(merges.losses[0]), chance_gain(sample)
+        pair = [int(merges.first[0]), int(merges.second[0])]
+        enough = found.sums[pair, 0].sum() > ENOUGH * 2 * chance
+        if enough and loss < min(ONE * chance, step):
             yield Note(
                 "components_are_one",
                 {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1},
             )
             return
-    splits = try_splits(sample, found.shares, evidence.rng)
+    splits = try_splits(sample, found.shares, evidence.rng, n_rows=ROWS_PER_SPLIT)
     gain = float(splits.gains.max())
-    if gain > 2 * step:
-        which = np.flatnonzero(splits.gains > 2 * step).tolist()
+    if gain > MISSING * step:
+        which = np.flatnonzero(splits.gains > MISSING * step).tolist()
         yield Note("component_missing", {"gain": 2 * (gain - step), "more": k + 1, "which": which})
     elif not evidence.sure:
         yield Note("search_doubtful")
@@ -77,14 +81,24 @@ def richer_gain(evidence: Evidence, richer: Family, features: Floats) -> float:
     return 2 * gain - parameters * float(np.log(sample.n))
 
 
-def tail_note(evidence: Evidence) -> Note | None:
+def strongest(notes: list[Note]) -> list[Note]:
+    """Return notes of which the one of largest gain in BIC stands for all that name a gain.
+
+    They may have one cause: a component that is not round looks like two, and has heavy tails.
+    """
+    gains = [note for note in notes if "gain" in note.values]
+    best = sorted(gains, key=lambda note: -note.values["gain"])[:1]
+    return [note for note in notes if note not in gains] + best
+
+
+def tail_notes(evidence: Evidence) -> list[Note]:
     """Return a note if Student's t describes the distances from the centres better.
 
     Degrees of freedom from a short list, at the centres and shapes of the fit.
     """
     sample, found = evidence.sample, evidence.found
     if isinstance(sample.family, Students):
-        return None
+        return []
     base = Students.of(sample.family)
     parameters = sample.family.parameters(found.sums, sample.rest)
     own, shared = base.base.vectors(parameters)
@@ -102,9 +116,7 @@ def tail_note(evidence: Evidence) -> Note | None:
         if level > best:
             best, freedom = level, nu
     gain = 2 * (best - gaussian) - float(np.log(sample.n))
-    if gain <= 0:
-        return None
-    return Note("heavy_tails", {"freedom": freedom, "gain": gain})
+    return [Note("heavy_tails", {"freedom": freedom, "gain": gain})] if gain > 0 else []
 
 
 def misclassification_rate(found: Shares, weights: Floats) -> float:

@@ -289,7 +289,7 @@ def run_em(
     when it is projected to end more than ``behind`` nats per row below the best of the batch, or
     below the log-likelihood ``above``.
     """
-    sums, levels = sums.copy(), np.full(len(sums), -np.inf)
+    sums, levels, held = sums.copy(), np.full(len(sums), -np.inf), sums.copy()
     last, live, n_iter, history = np.full(len(sums), np.inf), np.arange(len(sums)), 0, []
     converged = False
     while len(live) and n_iter < max_iter:
@@ -298,22 +298,30 @@ def run_em(
             n_iter += 1
             history.append(float(levels[0]))
             continue
-        before, after, new = _cycle(rows, sums[live])
+        before, after, at, new = _cycle(rows, sums[live])
+        # steps of components that borrow rows may lower the likelihood: then EM ends before them
+        fell = before < levels[live] - tol * rows.n
+        sums[live[fell]] = held[live[fell]]
+        up, live = ~fell, live[~fell]
+        before, after = before[up], after[up]
+        held[live], levels[live], sums[live] = at[up], after, new[up]
         history += [float(before[0]), float(after[0])] if 0 in live else []
-        levels[live], sums[live] = after, new
         n_iter += 3
         gain = after - before
         left = gain / (1 - np.clip(gain / np.maximum(last[live], TINY), 0, 0.9))
         last[live] = gain
         ended = left <= tol * rows.n
         hopeless = after + left < max(levels.max() - behind * rows.n, above)
-        converged = bool(ended.all())
+        converged = bool(ended.all())  # also if none is left
         live = live[~(ended | hopeless)]
     return Course(levels, sums, n_iter, converged, tuple(history))
 
 
-def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return log-likelihoods before and after one cycle of SQUAREM, and the new sums."""
+def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return log-likelihoods before and after one cycle of SQUAREM, and sums.
+
+    The sums that have the second log-likelihood, and those after one more step.
+    """
     before, one = rows.e_step(start)
     level, two = rows.e_step(one)
     step, bend = one - start, two - 2 * one + start
@@ -325,4 +333,6 @@ def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats]:
     far[..., 0] = np.maximum(far[..., 0], 1e-3)
     further, three = rows.e_step(far)
     up = further >= level
-    return before, np.where(up, further, level), np.where(up[:, None, None], three, two)
+    keep = up[:, None, None]
+    level = np.where(up, further, level)
+    return before, level, np.where(keep, far, one), np.where(keep, three, two)

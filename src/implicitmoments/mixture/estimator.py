@@ -21,7 +21,8 @@ from implicitmoments.mixture.diagnostics import (
     Evidence,
     component_notes,
     misclassification_rate,
-    tail_note,
+    strongest,
+    tail_notes,
 )
 from implicitmoments.mixture.em import (
     SINGLE_ERROR,
@@ -117,9 +118,7 @@ def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.G
 def fit_all_rows(found: Found, rows: Rows, options: Options) -> Fit:
     """Run EM on all rows from what a search found."""
     began = perf_counter()
-    fast, exact = all_rows(found.sample, rows, found.sums)
-    sums = found.sums * (exact.n / found.sums[:, 0].sum())
-    course = run_em_twice(fast, exact, sums[None], options)
+    exact, course = run_on_all_rows(found.sample, rows, found.sums, options)
     shift = found.family.log_jacobian
     level = float(exact.e_step(course.sums).levels[0]) + exact.n * shift
     history = [value / exact.n + shift for value in course.history]
@@ -161,29 +160,26 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
     )
 
 
-def all_rows(sample: Sample, rows: Rows, sums: Floats) -> tuple[FeatureRows, FeatureRows]:
-    """Return all rows for EM, in single precision if that will do, and in double precision.
+def run_on_all_rows(
+    sample: Sample, rows: Rows, sums: Floats, options: Options
+) -> tuple[FeatureRows, Course]:
+    """Run EM on all rows: on the sample if it holds them, otherwise by passes over the source.
 
-    They are the sample if it holds all rows, otherwise passes over the source.
+    Passes are in single precision while gains exceed its rounding, if it is precise enough in
+    the sample, and in double precision at the end.
     """
-    fast = sample.in_single(sums * (sample.n / sums[:, 0].sum()))
     if len(sample.weights) == rows.kept:
-        return fast, sample
-    stream = Stream.of(sample.family, rows)
-    return (stream if fast is sample else replace(stream, single=True)), stream
-
-
-def run_em_twice(fast: FeatureRows, exact: FeatureRows, sums: Floats, options: Options) -> Course:
-    """Run EM in single precision while gains exceed its rounding, then in double precision."""
-    if fast is exact:
-        return run_em(exact, sums, tol=options.tol, max_iter=options.max_iter)
-    per_row, least = SINGLE_ERROR
-    tol = max(options.tol, 2 * max(per_row, least / exact.n))
-    first = run_em(fast, sums, tol=tol, max_iter=max(0, options.max_iter - EXACT_STEPS))
+        course = run_em(sample, sums[None], tol=options.tol, max_iter=options.max_iter)
+        return sample, course
+    exact = Stream.of(sample.family, rows)
+    sums = (sums * (exact.n / sums[:, 0].sum()))[None]
+    first = Course(np.zeros(1), sums)
+    if sample.in_single(sums[0] * (sample.n / exact.n)) is not sample:
+        fast, tol = replace(exact, single=True), max(options.tol, 2 * SINGLE_ERROR[0])
+        first = run_em(fast, sums, tol=tol, max_iter=max(0, options.max_iter - EXACT_STEPS))
     last = run_em(exact, first.sums, tol=options.tol, max_iter=options.max_iter - first.n_iter)
-    return last._replace(
-        n_iter=first.n_iter + last.n_iter, history=(*first.history, *last.history)
-    )
+    history = (*first.history, *last.history)
+    return exact, last._replace(n_iter=first.n_iter + last.n_iter, history=history)
 
 
 def search(
@@ -230,6 +226,7 @@ def plain_start(
     sums = np.asarray(run_em(sample, sums[None], max_iter=30).sums[0])
     decoded = decoded_start(sample, sums, options.order, rng)
     if decoded is None:
+        stats["start"] = "k-means++"
         return sums
     stats["components"] = decoded[1]
     levels, ends = run_em(sample, np.stack([sums, decoded[0]]), max_iter=60)[:2]
@@ -399,8 +396,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
         found = list(component_notes(evidence))
         if "few_rows_per_component" not in [note.code for note in found]:
             found += self._shape_notes(evidence)
-            tails = tail_note(evidence)
-            found += [] if tails is None else [tails]
+            found += [] if any(note.code == "at_floor" for note in found) else tail_notes(evidence)
+        found = strongest(found)
         k, most = len(evidence.found.sums), self.max_components
         if self.n_components == "auto" and k == most:
             found.append(Note("stopped_at_max_components", {"most": most}))

@@ -115,6 +115,13 @@ class Family(ABC):
     def points(self, features: Floats) -> Floats:
         """Return rows as points (n, p) whose distances tell which rows may be of one component."""
 
+    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Self, Floats] | None:  # noqa: ARG002
+        """Return the family and features of the few directions in which k components differ.
+
+        None if there are no fewer. A search there is shorter, and easier where rows are few.
+        """
+        return None
+
     @abstractmethod
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components, their weights included."""

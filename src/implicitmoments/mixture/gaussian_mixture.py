@@ -686,10 +686,11 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         return replace(options, n_moves=self.n_moves, n_init=self.n_init, initial=initial)
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
-        before = self.lower_bound_ if self.warm_start and hasattr(self, "stats_") else None
+        if self.warm_start and hasattr(self, "stats_"):
+            unchanged = abs(fit.level / fit.n - self.lower_bound_) < self.tol
+            course = fit.course._replace(converged=fit.course.converged or unchanged)
+            fit = fit._replace(course=course)
         super()._store(fit, rows, notes)
-        if before is not None:
-            self.converged_ |= abs(self.lower_bound_ - before) < self.tol
         if self.verbose:
             sys.stdout.write("\n".join(self._steps()) + "\n")
 

@@ -20,6 +20,7 @@ from implicitmoments.rows import Block, Rows, weights_of
 LOG_2PI = float(np.log(2 * np.pi))
 COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
 LEAST_RATIO = 1e-5  # of a variance to the pooled one within components
+FAR = 10.0  # deviations from the centre within which rows are taken to lie
 ROUNDING = 1e-13  # of sums of squares of standardised columns
 
 
@@ -108,20 +109,21 @@ class Gaussians(Family):
     def prepare(self, rows: Rows) -> Self:
         """Return the family in the units of some rows."""
         sums = rows.fold(_ColumnSums(to_numpy(rows.first_kept["x"])[0]), width=3, what="units")
-        total, first, second, largest = (np.asarray(to_numpy(sums[name])) for name in _SUMS)
+        total, first, second = (np.asarray(to_numpy(sums[name])) for name in _SUMS)
         mean = first / total
         deviations = np.sqrt(np.maximum(second / total - mean**2, 0.0))
         centre = mean + to_numpy(rows.first_kept["x"])[0]
         unit = np.where(deviations > 0, deviations, 1.0)
         if self.shape == "spherical":
             unit = np.full(len(unit), np.sqrt(np.mean(deviations**2)) or 1.0)
-        return self._with_floor(replace(self, centre=centre, unit=unit), rows, largest)
+        sizes = np.abs(centre) + FAR * deviations
+        return self._with_floor(replace(self, centre=centre, unit=unit), rows, sizes)
 
     @staticmethod
-    def _with_floor(family: Gaussians, rows: Rows, largest: Floats) -> Gaussians:
+    def _with_floor(family: Gaussians, rows: Rows, sizes: Floats) -> Gaussians:
         """Add least variances: rounding of sums, the ridge, and steps of rounded columns."""
         epsilon = np.finfo(np.float64).eps
-        floor = ROUNDING + (epsilon * largest / family.unit) ** 2
+        floor = ROUNDING + (epsilon * sizes / family.unit) ** 2
         steps = rounding_steps(rows.sample(20_000, 0).points) / family.unit
         floor = np.maximum(floor + family.ridge, steps**2 / (2 * np.pi))
         if family.shape == "spherical":
@@ -379,12 +381,12 @@ class Gaussians(Family):
         return np.hstack([sizes, sizes * z, second])[:, : self.n_own]
 
 
-_SUMS = ("total", "first", "second", "largest size")
+_SUMS = ("total", "first", "second")
 
 
 @dataclass(frozen=True, eq=False)
 class _ColumnSums:
-    """Sums of columns and of their squares about a row, and the largest sizes."""
+    """Sums of columns and of their squares about a row."""
 
     about: Floats
 
@@ -398,7 +400,6 @@ class _ColumnSums:
             "total": xp.sum(weights),
             "first": weights @ apart,
             "second": weights @ (apart * apart),
-            "largest size": float(xp.max(xp.abs(x))),
         }
 
 

@@ -205,6 +205,25 @@ class Lines(Family):
         line = self.solve(features.sum(0).astype(np.float64))[0]
         return features[:, : self.q + 1] @ np.append(-line, 1.0)[:, None]
 
+    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Self, Floats] | None:
+        r"""Return residuals of one line on the k - 1 directions in which slopes differ.
+
+        The residual r of a line with mean slope has
+        :math:`E[r^2 z z^T] = E[r^2] I + 2 \sum_i w_i \delta_i \delta_i^T` for normal inputs z,
+        where :math:`\delta_i` are the differences of the slopes from their mean.
+        """
+        if self.q <= k + 1:
+            return None
+        z = features[:, 1 : self.q].astype(np.float64)
+        line = self.solve((weights @ features).astype(np.float64))[0]
+        residuals = features[:, self.q] - features[:, : self.q] @ line
+        squares = weights * residuals**2
+        axes = np.linalg.eigh((z * squares[:, None]).T @ z)[1][:, -(k - 1) :]
+        unit = np.sqrt(squares.sum() / weights.sum())
+        family = replace(self, whitener=self.whitener @ axes, y_unit=self.y_unit * unit)
+        columns = np.column_stack([features[:, :1], z @ axes, residuals / unit])
+        return family, np.ascontiguousarray(pair_columns(columns))
+
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k lines."""
         coefficients = self.q - (not self.fit_intercept)

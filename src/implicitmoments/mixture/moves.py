@@ -26,8 +26,7 @@ ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
 HELD = 0.05  # responsibility from which a component holds a row
 TOGETHER = 3  # moves that are tried on all rows in one batch
 CHANCE = 2.5  # the best of all divisions gains about so much more by chance than one
-SETTLED = 1.5  # loss of the cheapest merge over the best gain of a split that leaves no doubt
-OPTIMISM = 3.0  # times the gain of a split above chance that a move may bring
+OPTIMISM = 3.0  # times the gain of a split that a move may bring
 
 
 class Splits(NamedTuple):
@@ -279,7 +278,7 @@ def improve(
             if moved:
                 break
         else:
-            settled = bool(merges.losses[0] > SETTLED * max(splits.gains.max(), chance))
+            settled = bool(merges.losses[0] > OPTIMISM * max(splits.gains.max(), chance))
             return Improved(float(level), sums, settled)
     return Improved(float(level), sums, k == 1)
 

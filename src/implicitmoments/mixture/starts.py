@@ -24,6 +24,7 @@ from implicitmoments.rows import Rows
 
 GROUPS = 6  # micro-components per component
 LLOYD_STEPS = 3
+GROWTH_STEPS = 25  # of EM after each round of splits
 AGREE = 0.1  # nats within which two searches have one optimum
 
 
@@ -86,7 +87,7 @@ def grown_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
         many = min(len(sums) // 2 + 1, k - len(sums))
         best = np.argsort(-splits.gains)[:many]
         new = split_components(found.sums, splits.parts, best)
-        sums = take_steps(sample, new[None], 8).sums[0]
+        sums = take_steps(sample, new[None], GROWTH_STEPS).sums[0]
     return sums
 
 
@@ -115,7 +116,21 @@ def make_starts(
         starts[0] = merged_start(sample, k, rng)
         starts[1] = grown_start(sample, k, rng)
         starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
+        starts[3] = leading_start(sample, k, rng, starts[3])
     return starts
+
+
+def leading_start(
+    sample: Sample, k: int, rng: np.random.Generator, otherwise: Floats
+) -> Floats:
+    """Return components (k, s) found on the few directions in which they differ."""
+    found = sample.family.leading(sample.features, sample.weights, k)
+    if found is None:
+        return otherwise
+    small = Sample(found[0], found[1], sample.weights)
+    sums = find_optimum(small, k, rng, n_chains=1).sums
+    shares = small.shares(sums).shares * sample.weights
+    return np.asarray(shares @ sample.own, dtype=np.float64)
 
 
 def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -151,7 +166,7 @@ class Optimum(NamedTuple):
     """The best mixture that a search found."""
 
     sums: Floats  # (k, s)
-    sure: bool  # whether moves leave no doubt, or independent chains agree
+    sure: bool  # whether independent chains agree, or the last brought nothing new
 
 
 def find_optimum(
@@ -170,11 +185,12 @@ def find_optimum(
     near = sample.family.similar_if_near
     many = min(4 if near else 8, int(1e6 / (len(sample.weights) * k)))
     if start is None:
-        n = 1 if near else max(3, many)
+        n = 1 if near else max(4, many)
         level, sums, sure = run_chain(sample, k, n, rng, max_moves, first=True)
     else:
         start = start * (sample.n / start[:, 0].sum())
         level, sums, sure = improve(sample.in_single(start), start, rng, max_moves)
+    rising = False
     while not sure and many > 1 and n_chains > 1:
         n_chains -= 1
         other, other_sums, _ = run_chain(sample, k, many, rng, max_moves, first=False)
@@ -183,8 +199,10 @@ def find_optimum(
         if not sure:
             levels, crossed = cross(sample, sums, other_sums[None])
             ends.append((float(levels[0]), crossed[0]))
-        level, sums = max(ends, key=lambda end: end[0])
-    return Optimum(sums, sure)
+        best = max(ends, key=lambda end: end[0])
+        rising = best[0] > level + AGREE
+        level, sums = best
+    return Optimum(sums, sure or not rising)
 
 
 def decoded_start(
