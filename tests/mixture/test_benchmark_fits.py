@@ -57,22 +57,6 @@ def test_types_that_scikit_learn_has_not_are_left_out(benchmark, data):
     assert not any(found.values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_parts_are_parts(benchmark, data, kind):
-    parts = benchmark("mixture_parts")
-    fits = {
-        part: im.GaussianMixture(
-            4, covariance_type=kind, random_state=0, **parts.part_settings(part, kind)
-        ).fit(data.X)
-        for part in (parts.MOMENTS, parts.MOVES)
-    }
-    assert fits[parts.MOMENTS].stats_["n_moves_tried"] == 0
-    started = set(fits[parts.MOMENTS].stats_["start_log_likelihood"])
-    assert ("merge" if kind in ("diag", "full") else "k-means++") in started
-    assert "k-means++" in fits[parts.MOVES].stats_["start_log_likelihood"]
-    assert parts.part_settings("GaussianMixture", kind) == {}
-
-
 def test_fits_are_counted_by_likelihoods_of_both_parts_of_the_rows(benchmark, data):
     fits, verdicts = benchmark("real_fits"), benchmark("verdicts")
     train, test = data.split(0)

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -126,19 +125,18 @@ def test_the_number_of_lines_is_found(data):
     assert "stopped_at_max_components" in few.notes_.codes
 
 
-def test_auto_has_the_least_criterion_of_direct_fits(rng):
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("noise_type", ["shared", "separate"])
+def test_one_line_in_few_rows_is_one(noise_type, seed):
     """Lines through few rows have little noise by chance."""
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(70, 4))
     y = X @ [1.0, 0.5, 0, 0] + rng.normal(size=70)
-    model = RegressionMixture("auto", noise_type="separate", random_state=0)
-    auto = model.fit(X, y)
-    scores = auto.stats_["bic_by_n_components"]
-    assert auto.n_components_ == 1
-    np.testing.assert_allclose(scores[1], auto.bic(X, y), rtol=1e-9)
-    direct = clone(model).set_params(n_components=2).fit(X, y)
-    assert scores[2] <= direct.bic(X, y) + 0.1
+    model = RegressionMixture("auto", noise_type=noise_type, random_state=0).fit(X, y)
+    assert model.n_components_ == 1
 
 
+@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 @pytest.mark.parametrize("k", [1, 2])
 def test_outliers_do_not_move_the_lines(k):
     rng = np.random.default_rng(0)

@@ -13,8 +13,10 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.choose_k import penalty
-from implicitmoments.mixture.em import Sample, Shares
-from implicitmoments.mixture.family import Family, classified_level, coefficients_of
+from implicitmoments.mixture.em import Sample, Shares, expect
+from implicitmoments.mixture.family import TINY, Family, classified_level, coefficients_of
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.moves import chance_gain, merge_losses, try_splits
 from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
@@ -97,25 +99,21 @@ def tail_notes(evidence: Evidence) -> list[Note]:
     Degrees of freedom from a short list, at the centres and shapes of the fit.
     """
     sample, found = evidence.sample, evidence.found
-    if isinstance(sample.family, Students):
+    if not isinstance(sample.family, Gaussians | Lines):
         return []
-    base = Students.of(sample.family)
+    students = Students.of(sample.family)
     parameters = sample.family.parameters(found.sums, sample.rest)
-    own, shared = base.base.vectors(parameters)
+    own, shared = students.base.vectors(parameters)
+    rivals = [students.coefficients_at(own, np.append(shared, nu)) for nu in FREEDOMS]
+    coefficients = np.stack(rivals)
+    coefficients[..., 0] += np.log(np.maximum(parameters.weights, TINY))
+    features = np.hstack([sample.features[:, :1], sample.features, sample.features[:, :1]])
+    log_density, _, _ = expect(students, coefficients, features, sample.weights)
+    levels = np.asarray(log_density) @ sample.weights
     gaussian = float(found.log_density @ sample.weights)
     gaussian += float(coefficients_of(sample.family, found.sums, sample.rest)[1])
-    features = np.hstack([sample.features[:, :1], sample.features, sample.features[:, :1]])
-    logs = np.log(np.maximum(parameters.weights, 1e-300))
-    best, freedom = -np.inf, FREEDOMS[0]
-    for nu in FREEDOMS:
-        coefficients = base.coefficients_at(own, np.append(shared, nu))
-        coefficients[:, 0] += logs
-        logits = base.logits(coefficients.astype(features.dtype), features)
-        top = logits.max(0)
-        level = float((top + np.log(np.exp(logits - top).sum(0))) @ sample.weights)
-        if level > best:
-            best, freedom = level, nu
-    gain = 2 * (best - gaussian) - float(np.log(sample.n))
+    gain = 2 * (float(levels.max()) - gaussian) - float(np.log(sample.n))
+    freedom = FREEDOMS[int(levels.argmax())]
     return [Note("heavy_tails", {"freedom": freedom, "gain": gain})] if gain > 0 else []
 
 

@@ -40,7 +40,9 @@ class Shares(NamedTuple):
 class FeatureRows(Protocol):
     """Rows that EM passes over."""
 
-    family: Family
+    @property
+    def family(self) -> Family:
+        """The family of the features."""
 
     @property
     def n(self) -> float:
@@ -108,29 +110,25 @@ class Sample:
 
     def e_step(self, sums: Floats) -> EStep:
         """Return log-likelihoods of mixtures (..., B, k, s) and their sums after one step."""
-        coefficients, level = coefficients_of(self.family, sums, self.rest)
-        found = np.zeros(sums.shape)
+        coefficients, shared = coefficients_of(self.family, sums, self.rest)
+        level, found = np.zeros(sums.shape[:-2]) + shared, np.zeros(sums.shape)
         for _, features, weights in self.blocks(sums.size // sums.shape[-1]):
             part = measure_block(self.family, coefficients, features, weights)
-            level, found = level + part[0], found + part[1]
-        return EStep(np.asarray(level), found)
+            level += np.asarray(part[0])
+            found += np.asarray(part[1])
+        return EStep(level, found)
 
     def shares(self, sums: Floats) -> Shares:
         """Return the responsibilities of the components of one mixture (k, s) in all rows."""
         coefficients, _ = coefficients_of(self.family, sums, self.rest)
-        parts = []
+        new, parts = np.zeros(sums.shape), []
         for _, features, weights in self.blocks(len(sums)):
-            logits = self.family.logits(_like(coefficients, features), features)
-            kept = logits.copy() if self.family.needs_logits else None
-            log_density, shares = normalise(logits)
-            scaled = shares * weights.astype(shares.dtype, copy=False)
-            new = self.family.sum_features(scaled, features, coefficients, kept)
-            parts.append((np.asarray(new, np.float64), shares, log_density))
-        return Shares(
-            np.sum([part[0] for part in parts], axis=0),
-            np.concatenate([part[1] for part in parts], axis=1),
-            np.concatenate([part[2] for part in parts]),
-        )
+            found = expect(self.family, coefficients[None], features, weights)
+            log_density, weighted, part = (np.asarray(each)[0] for each in found)
+            new += part
+            parts.append((log_density, weighted / weights.astype(weighted.dtype)))
+        logs, shares = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
+        return Shares(new, shares, logs)
 
     def in_single(self, sums: Floats) -> Self:
         """Return the sample in single precision, if that makes no difference at a mixture."""
@@ -204,26 +202,32 @@ class BlockMeasure:
 def measure_block(
     family: Family, coefficients: Floats, features: Array, weights: Array
 ) -> tuple[Array, Array]:
-    """Return log-likelihoods (..., B) and sums (..., B, k, s) of mixtures over a block of rows.
+    """Return log-likelihoods (..., B) and sums (..., B, k, s) of mixtures over a block of rows."""
+    log_density, _, sums = expect(family, coefficients, features, weights)
+    xp = namespace_of(log_density)
+    logs = xp.astype(log_density, xp.float64, copy=False)
+    return xp.sum(logs * weights[..., None, :], axis=-1), sums
+
+
+def expect(
+    family: Family, coefficients: Floats, features: Array, weights: Array
+) -> tuple[Array, Array, Array]:
+    """Return log densities (..., B, n), weighted responsibilities (..., B, k, n), and sums.
 
     One product of features (..., n, s) and coefficients (..., B, k, s) gives the logits of all
-    mixtures, and another all sums.
+    mixtures, and another all sums (..., B, k, s), in double precision.
     """
-    xp, (*lead, n, _) = namespace_of(features), features.shape
+    xp: Any = namespace_of(features)
+    *lead, n, _ = features.shape
     *_, batch, k, s = coefficients.shape
     flat = _like(coefficients.reshape((*lead, batch * k, s)), features)
     logits = family.logits(flat, features)
     kept = xp.asarray(logits, copy=True) if family.needs_logits else None
     log_density, shares = normalise(xp.reshape(logits, (*lead, batch, k, n)))
-    if isinstance(shares, np.ndarray):
-        shares *= weights.astype(shares.dtype, copy=False)[..., None, None, :]
-    else:
-        shares = shares * xp.astype(weights, shares.dtype, copy=False)
-    flat_shares = xp.reshape(shares, (*lead, batch * k, n))
-    sums = family.sum_features(flat_shares, features, flat, kept)
-    level = xp.sum(xp.astype(log_density, xp.float64, copy=False) * weights[..., None, :], axis=-1)
-    sums = xp.reshape(xp.astype(sums, xp.float64, copy=False), (*lead, batch, k, -1))
-    return level, sums
+    shares *= xp.astype(weights, shares.dtype, copy=False)[..., None, None, :]
+    sums = family.sum_features(xp.reshape(shares, (*lead, batch * k, n)), features, flat, kept)
+    sums = xp.astype(sums, xp.float64, copy=False)
+    return log_density, shares, xp.reshape(sums, (*lead, batch, k, -1))
 
 
 def normalise(logits: Array) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ of S are batches of mixtures.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,25 +36,42 @@ class Family(ABC):
 
     Attributes
     ----------
-    n_own : int
-        Features with coefficients per component, ``s`` in the shapes below.
-    n_features : int
-        All features.
-    similar_if_near : bool
-        Whether rows at nearby :meth:`points` tend to be of one component. Then components start
-        from small groups of neighbours, otherwise they also grow by splits.
-    log_jacobian : float
-        Log density in the user's units less that of the features, per row.
+    needs_logits : bool
+        Whether :meth:`sum_features` takes the logits.
     """
 
-    name: str = ""  # of the type, where several compete
-    n_own: int
-    n_features: int
-    similar_if_near: bool = True
-    log_jacobian: float = 0.0
+    needs_logits: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def n_own(self) -> int:
+        """Features with coefficients per component, s in the shapes below."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """All features."""
+
+    @property
+    def similar_if_near(self) -> bool:
+        """Whether rows at nearby :meth:`points` tend to be of one component.
+
+        Then components start from small groups of neighbours; otherwise they also grow by splits.
+        """
+        return True
+
+    @property
+    def log_jacobian(self) -> float:
+        """Log density in the user's units less that of the features, per row."""
+        return 0.0
+
+    @property
+    def name(self) -> str:
+        """Name of the type, where several compete."""
+        return ""
 
     @abstractmethod
-    def prepare(self, rows: Rows) -> Self:
+    def prepare(self, rows: Rows) -> Family:
         """Return the family in the units of some rows: their centre, scales and floors."""
 
     @abstractmethod
@@ -102,8 +119,6 @@ class Family(ABC):
         """Return the sums (..., c, s) of features weighted by responsibilities (..., c, n)."""
         return shares @ features
 
-    needs_logits: bool = False  # whether ``sum_features`` takes the logits
-
     @abstractmethod
     def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:
         """Return numbers (k, m, a) by which the m rows of each component may be divided in two.
@@ -115,7 +130,7 @@ class Family(ABC):
     def points(self, features: Floats) -> Floats:
         """Return rows as points (n, p) whose distances tell which rows may be of one component."""
 
-    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Self, Floats] | None:  # noqa: ARG002
+    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Family, Floats] | None:  # noqa: ARG002
         """Return the family and features of the few directions in which k components differ.
 
         None if there are no fewer. A search there is shorter, and easier where rows are few.

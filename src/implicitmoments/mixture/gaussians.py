@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Gaussians(Family):
         return "full" if self.covariance_type == "tied" else self.covariance_type.split("_")[-1]
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """The covariance type."""
         return self.covariance_type
 
@@ -87,26 +87,21 @@ class Gaussians(Family):
         return {"full": self.d * (self.d + 1) // 2, "diag": self.d, "spherical": 1}[self.shape]
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """All features."""
         return 1 + self.d + self.n_second
 
     @property
-    def n_own(self) -> int:  # type: ignore[override]
+    def n_own(self) -> int:
         """Features with coefficients per component."""
         return 1 + self.d if self.tied and self.separable else self.n_features
 
     @property
-    def log_jacobian(self) -> float:  # type: ignore[override]
+    def log_jacobian(self) -> float:
         """Log density in the user's units less that of z."""
         return float(-np.log(self.unit).sum())
 
-    @property
-    def similar_if_near(self) -> bool:  # type: ignore[override]
-        """Neighbours tend to be of one component."""
-        return True
-
-    def prepare(self, rows: Rows) -> Self:
+    def prepare(self, rows: Rows) -> Gaussians:
         """Return the family in the units of some rows."""
         sums = rows.fold(_ColumnSums(to_numpy(rows.first_kept["x"])[0]), width=3, what="units")
         total, first, second = (np.asarray(to_numpy(sums[name])) for name in _SUMS)
@@ -173,7 +168,7 @@ class Gaussians(Family):
         sizes = np.maximum(sums[..., :1], TINY)
         means = sums[..., 1 : 1 + self.d] / sizes
         total = rest if self.n_own == 1 + self.d else sums[..., 1 + self.d :].sum(-2)
-        within = (total - (sizes * self._second(means)).sum(-2)) / sizes.sum(-2)
+        within: Floats = (total - (sizes * self._second(means)).sum(-2)) / sizes.sum(-2)
         within = within[..., None, :] / self._per_variance
         return within if self.shape == "full" else np.maximum(within, self.floor)
 
@@ -182,7 +177,8 @@ class Gaussians(Family):
         if self.tied:
             return shared
         sizes = np.maximum(sums[..., :1], TINY)
-        within = sums[..., 1 + self.d :] / sizes - self._second(sums[..., 1 : 1 + self.d] / sizes)
+        means = sums[..., 1 : 1 + self.d] / sizes
+        within: Floats = sums[..., 1 + self.d :] / sizes - self._second(means)
         # a component with fewer rows than its covariance needs borrows the missing ones
         needed = self.d + 2 if self.shape == "full" else 3
         missing = np.clip(needed - sizes, 0, needed)
@@ -222,7 +218,8 @@ class Gaussians(Family):
             return 1 / covariances, logs
         whole, log_determinants = self.matrices(covariances, shared)
         first, second = np.triu_indices(self.d)
-        return np.linalg.inv(whole)[..., first, second], log_determinants[..., None]
+        precisions: Floats = np.asarray(np.linalg.inv(whole), dtype=np.float64)
+        return precisions[..., first, second], log_determinants[..., None]
 
     def natural(self, sums: Floats, shared: Floats | None) -> Floats:
         """Return the most likely coefficients (..., k, s)."""
@@ -234,9 +231,7 @@ class Gaussians(Family):
         found = self._coefficients(means, precisions, log_determinants)
         return found[..., : self.n_own]
 
-    def _coefficients(
-        self, means: Floats, precisions: Floats, log_determinants: Floats
-    ) -> Floats:
+    def _coefficients(self, means: Floats, precisions: Floats, log_determinants: Floats) -> Floats:
         """Return coefficients (..., k, n_features) of Gaussians with some precisions."""
         if self.shape == "full":
             linear = (symmetric(precisions, self.d) @ means[..., None])[..., 0]
@@ -244,9 +239,7 @@ class Gaussians(Family):
             linear = precisions * means
         squares = (means * linear).sum(-1, keepdims=True)
         constant = -0.5 * (squares + log_determinants + self.d * LOG_2PI)
-        second = np.broadcast_to(
-            self._halved(precisions), (*means.shape[:-1], self.n_second)
-        )
+        second = np.broadcast_to(self._halved(precisions), (*means.shape[:-1], self.n_second))
         return np.concatenate([constant, linear, second], axis=-1)
 
     def _halved(self, precisions: Floats) -> Floats:
@@ -265,7 +258,7 @@ class Gaussians(Family):
             means = np.linalg.solve(precisions, linear[..., None])[..., 0]
         else:
             means = linear / (-2 * second)
-        return coefficients[..., :1] + 0.5 * (means * linear).sum(-1, keepdims=True)
+        return np.asarray(coefficients[..., :1] + 0.5 * (means * linear).sum(-1, keepdims=True))
 
     @property
     def n_noise(self) -> int:
@@ -351,9 +344,8 @@ class Gaussians(Family):
         whole = symmetric(within, self.d)
         first, second = np.triu_indices(self.d)
         logs = 2 * np.log(np.diagonal(np.linalg.cholesky(whole), 0, -2, -1)).sum(-1)
-        return self._coefficients(
-            means, np.linalg.inv(whole)[..., first, second], logs[..., None]
-        )
+        precisions: Floats = np.asarray(np.linalg.inv(whole), dtype=np.float64)
+        return self._coefficients(means, precisions[..., first, second], logs[..., None])
 
     def errors(self, covariance: Floats, k: int) -> Gaussian:
         """Return standard errors of means and covariances in the user's units."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,29 +57,29 @@ class Lines(Family):
     @property
     def q(self) -> int:
         """Entries of z without y: the constant and the whitened inputs."""
-        return 1 + self.whitener.shape[1]
+        return 1 + int(self.whitener.shape[1])
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Products of pairs of entries of z."""
-        return (self.q + 1) * (self.q + 2) // 2
+        return int((self.q + 1) * (self.q + 2) // 2)
 
     @property
-    def n_own(self) -> int:  # type: ignore[override]
+    def n_own(self) -> int:
         """All features have coefficients per line."""
         return self.n_features
 
     @property
-    def log_jacobian(self) -> float:  # type: ignore[override]
-        """Log density of y in the user's units less that of its scaled values."""
-        return -float(np.log(self.y_unit))
-
-    @property
-    def similar_if_near(self) -> bool:  # type: ignore[override]
+    def similar_if_near(self) -> bool:
         """Neighbours may be of different lines."""
         return False
 
-    def prepare(self, rows: Rows) -> Self:
+    @property
+    def log_jacobian(self) -> float:
+        """Log density of y in the user's units less that of its scaled values."""
+        return -float(np.log(self.y_unit))
+
+    def prepare(self, rows: Rows) -> Lines:
         """Return the family with inputs whitened and y in units of its deviation."""
         moments = mean_and_covariance(rows, labelled=True)
         if not self.fit_intercept:
@@ -162,7 +162,8 @@ class Lines(Family):
     def pool(self, sums: Floats, rest: Floats) -> Floats:  # noqa: ARG002
         """Return the variance of the noise of all rows, (..., 1)."""
         squares = self.solve(sums)[1].sum(-1, keepdims=True)
-        return np.maximum(squares / (sums[..., 0].sum(-1, keepdims=True) + TINY), FLOOR)
+        sizes = sums[..., 0].sum(-1, keepdims=True) + TINY
+        return np.asarray(np.maximum(squares / sizes, FLOOR))
 
     def variances(self, sums: Floats, squares: Floats, shared: Floats) -> Floats:
         """Return the variances of the noise, (..., k) or (..., 1)."""
@@ -171,7 +172,7 @@ class Lines(Family):
         sizes = np.maximum(sums[..., 0], TINY)
         missing = np.clip(self.q + 2 - sizes, 0, None)
         own = (squares + missing * shared) / (sizes + missing)
-        return np.maximum(own, LEAST_RATIO * shared)
+        return np.asarray(np.maximum(own, LEAST_RATIO * shared))
 
     def natural(self, sums: Floats, shared: Floats | None) -> Floats:
         """Return the most likely coefficients (..., k, s)."""
@@ -203,9 +204,9 @@ class Lines(Family):
     def points(self, features: Floats) -> Floats:
         """Return the residuals of one line: parallel lines are groups of them."""
         line = self.solve(features.sum(0).astype(np.float64))[0]
-        return features[:, : self.q + 1] @ np.append(-line, 1.0)[:, None]
+        return np.asarray(features[:, : self.q + 1] @ np.append(-line, 1.0)[:, None])
 
-    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Self, Floats] | None:
+    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Lines, Floats] | None:
         r"""Return residuals of one line on the k - 1 directions in which slopes differ.
 
         The residual r of a line with mean slope has

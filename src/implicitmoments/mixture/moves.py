@@ -138,7 +138,7 @@ def try_splits(
 def excess_chance(sample: Sample, weights: Floats) -> Floats:
     """Return the gain by chance (k,) that weights (k, m) of some rows for all multiply."""
     factors = weights.sum(1) / np.maximum((weights > 0).sum(1), 1)
-    return np.maximum(factors - 1, 0) * CHANCE * chance_gain(sample)
+    return np.asarray(np.maximum(factors - 1, 0) * CHANCE * chance_gain(sample))
 
 
 def _divide(local: Sample, halves: Floats) -> Floats:
@@ -172,7 +172,8 @@ def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
 def merge_losses(sample: Sample, found: Shares) -> Merges:
     """Return near pairs and the exact loss if each becomes one and nothing else changes."""
     sums = found.sums
-    first, second, _ = (side[: max(6, len(sums))] for side in near_pairs(sample, sums, 4))
+    near = near_pairs(sample, sums, 4)
+    first, second = near.first[: max(6, len(sums))], near.second[: max(6, len(sums))]
     shared = sample.family.pool(sums, sample.rest)
     merged = merged_coefficients(sample, sums, shared, first, second)
     losses = np.zeros(len(first))
@@ -207,8 +208,8 @@ def merge_locally(local: Sample, sums: Floats) -> Floats:
     """Merge the cheapest pair of each of a batch of mixtures (G, 1, c, s), all with own rows."""
     family, (groups, _, c, s) = local.family, sums.shape
     coefficients = coefficients_of(family, sums, local.rest)[0][:, 0]
-    logits = family.logits(coefficients.astype(local.features.dtype), local.own)
-    log_density, shares = normalise(logits)
+    found = normalise(family.logits(coefficients.astype(local.features.dtype), local.own))
+    log_density, shares = (np.asarray(part) for part in found)
     first, second = np.triu_indices(c, 1)
     shared = family.pool(sums, local.rest)
     merged = merged_coefficients(local, sums, shared, first, second)[:, 0]
@@ -216,12 +217,12 @@ def merge_locally(local: Sample, sums: Floats) -> Floats:
     others = 1 - shares[:, first] - shares[:, second]
     losses = -np.log(np.maximum(others, 0) + ratios + 1e-30) @ local.weights[..., None]
     best = losses[..., 0].argmin(1)
-    found = np.empty((groups, 1, c - 1, s))
+    kept = np.empty((groups, 1, c - 1, s))
     for g, (i, j) in enumerate(zip(first[best], second[best], strict=True)):
         one = sums[g, 0].copy()
         one[i] += one[j]
-        found[g, 0] = np.delete(one, j, axis=0)
-    return found
+        kept[g, 0] = np.delete(one, j, axis=0)
+    return kept
 
 
 def merge_pairs(sums: Floats, pairs: Merges, most: int) -> Floats:
@@ -286,7 +287,7 @@ def improve(
 def proposals(
     sample: Sample, found: Shares, splits: Splits, merges: Merges, rng: np.random.Generator
 ) -> Iterator[Floats]:
-    """Yield batches (B, k, s) of mixtures after promising moves: many at once, then single ones."""
+    """Yield batches (B, k, s) of mixtures after promising moves: many, then single ones."""
     k, chance = len(found.sums), chance_gain(sample)
     order = np.argsort(-splits.gains)
     plan = [c for c in order if OPTIMISM * (splits.gains[c] - chance) > merges.apart_from(c)]
@@ -375,7 +376,7 @@ def try_moves(
 
 
 def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:
-    """Return components (t, a) whose densities are nearest to some components, which come first."""
+    """Return the components (t, a) nearest to some components, which come first."""
     family = sample.family
     coefficients = family.natural(sums, family.pool(sums, sample.rest))[:, family.linear]
     own = sums[:, family.linear]

@@ -8,7 +8,7 @@ is the same for all components, so it is one shared feature.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -35,16 +35,16 @@ class Poissons(Family):
     overall: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) rates of all rows
 
     @property
-    def n_own(self) -> int:  # type: ignore[override]
+    def n_own(self) -> int:
         """The constant and the counts."""
         return 1 + len(self.overall)
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """The log factorials are shared."""
         return 2 + len(self.overall)
 
-    def prepare(self, rows: Rows) -> Self:
+    def prepare(self, rows: Rows) -> Poissons:
         """Return the family with the rates of all rows."""
         return replace(self, overall=mean_and_covariance(rows).mean)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture.em import Sample, normalise
+from implicitmoments.mixture.em import Sample, expect
 from implicitmoments.mixture.family import Family
 
 STEP = 1e-3  # of the scales of parameters
@@ -99,29 +99,15 @@ def _information(
         features, weights = sample.features[some], sample.weights[some]
         logs = []
         for side, coefficients in enumerate(moved):
-            log_density, part = _measure(sample.family, coefficients, features, weights)
-            sums[side] += part
-            logs.append(log_density)
+            log_density, _, part = expect(sample.family, coefficients, features, weights)
+            sums[side] += np.asarray(part)
+            logs.append(np.asarray(log_density))
         scores = (logs[0] - logs[1]) / 2  # in units of the steps
         outer += (scores * weights) @ scores.T
     for side, at in enumerate((ahead, behind)):
         gradients[side] = _gradients(places, at, sums[side], steps)
     information = -(gradients[0] - gradients[1]) / 2
     return factor * (information + information.T) / 2, factor * outer
-
-
-def _measure(
-    family: Family, coefficients: Floats, features: Floats, weights: Floats
-) -> tuple[Floats, Floats]:
-    """Return log densities (m, n) of mixtures (m, k, s) and their sums (m, k, s)."""
-    m, k, s = coefficients.shape
-    flat = coefficients.reshape(m * k, s)
-    logits = family.logits(flat, features)
-    kept = logits.copy() if family.needs_logits else None
-    log_density, shares = normalise(logits.reshape(m, k, -1))
-    shares *= weights
-    sums = family.sum_features(shares.reshape(m * k, -1), features, flat, kept)
-    return log_density, np.asarray(sums).reshape(m, k, -1)
 
 
 def _gradients(places: _Places, theta: Floats, sums: Floats, steps: Floats) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
 from implicitmoments.mixture.moves import (
+    Places,
     improve,
     merge_pairs,
     merge_to,
@@ -34,16 +35,28 @@ def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) ->
     n = len(points)
     some = points[rng.permutation(n)[: 10 * n_groups]]
     centres = points_apart(some, min(n_groups, len(some)), rng)
-    for _ in range(LLOYD_STEPS):
-        half = 0.5 * (centres**2).sum(1)[:, None]
-        labels = np.concatenate(
-            [(half - centres @ points[i : i + 4096].T).argmin(0) for i in range(0, n, 4096)]
-        )
-        order = np.argsort(labels, kind="stable")
-        _, cuts, counts = np.unique(labels[order], return_index=True, return_counts=True)
-        centres = np.add.reduceat(points[order], cuts) / counts[:, None].astype(points.dtype)
+    labels = nearest(points, centres)
+    for _ in range(LLOYD_STEPS - 1):
+        order, cuts = groups_of(labels)
+        sizes = np.diff(np.append(cuts, n))[:, None].astype(points.dtype)
+        labels = nearest(points, np.add.reduceat(points[order], cuts) / sizes)
+    order, cuts = groups_of(labels)
     weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
     return np.add.reduceat(weighted[order], cuts).astype(np.float64)
+
+
+def nearest(points: Floats, centres: Floats) -> Places:
+    """Return the nearest centre of each point, (n,)."""
+    half = 0.5 * (centres**2).sum(1)[:, None]
+    parts = range(0, len(points), 4096)
+    found = [(half - centres @ points[i : i + 4096].T).argmin(0) for i in parts]
+    return np.concatenate(found)
+
+
+def groups_of(labels: Places) -> tuple[Places, Places]:
+    """Return an order in which groups are contiguous, and where each begins."""
+    order = np.argsort(labels, kind="stable")
+    return order, np.unique(labels[order], return_index=True)[1]
 
 
 def points_apart(points: Floats, k: int, rng: np.random.Generator) -> Floats:
@@ -120,9 +133,7 @@ def make_starts(
     return starts
 
 
-def leading_start(
-    sample: Sample, k: int, rng: np.random.Generator, otherwise: Floats
-) -> Floats:
+def leading_start(sample: Sample, k: int, rng: np.random.Generator, otherwise: Floats) -> Floats:
     """Return components (k, s) found on the few directions in which they differ."""
     found = sample.family.leading(sample.features, sample.weights, k)
     if found is None:

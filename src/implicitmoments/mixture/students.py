@@ -10,7 +10,7 @@ that of the Gaussian family (PX-EM; Liu, Rubin and Wu 1998).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
@@ -53,19 +53,24 @@ class Students(Family):
         return cls(replace(base, separable=False) if isinstance(base, Gaussians) else base)
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """As the family."""
         return str(self.base.name)
 
     @property
-    def n_features(self) -> int:  # type: ignore[override]
+    def n_features(self) -> int:
         """Those of the family and two."""
         return int(self.base.n_features) + 2
 
     @property
-    def n_own(self) -> int:  # type: ignore[override]
+    def n_own(self) -> int:
         """All features have coefficients per component."""
         return self.n_features
+
+    @property
+    def similar_if_near(self) -> bool:
+        """As the family."""
+        return bool(self.base.similar_if_near)
 
     @property
     def linear(self) -> slice:
@@ -73,16 +78,11 @@ class Students(Family):
         return slice(1, 1 + int(self.base.n_own))
 
     @property
-    def log_jacobian(self) -> float:  # type: ignore[override]
+    def log_jacobian(self) -> float:
         """As the family."""
         return float(self.base.log_jacobian)
 
-    @property
-    def similar_if_near(self) -> bool:  # type: ignore[override]
-        """As the family."""
-        return bool(self.base.similar_if_near)
-
-    def prepare(self, rows: Rows) -> Self:
+    def prepare(self, rows: Rows) -> Students:
         """Return the family in the units of some rows."""
         return replace(self, base=self.base.prepare(rows))
 
@@ -96,7 +96,8 @@ class Students(Family):
         """Return what the family shares, and the degrees of freedom, in one array."""
         shared = self.base.pool(sums[..., 1:-1], rest)
         mean = sums[..., -1].sum(-1) / (sums[..., 0].sum(-1) + TINY)
-        freedom = degrees_of_freedom(mean).reshape((*mean.shape, *(1,) * (shared.ndim - mean.ndim)))
+        trailing = (1,) * (shared.ndim - mean.ndim)
+        freedom = degrees_of_freedom(mean).reshape((*mean.shape, *trailing))
         return np.concatenate([shared, freedom], axis=-1)
 
     def natural(self, sums: Floats, shared: Floats | None) -> Floats:
@@ -122,7 +123,8 @@ class Students(Family):
         distances = 2 * (peaks - gaussian)
         distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
         tails = (freedom + self.base.n_noise) / 2 * xp.log(1 + distances / freedom)
-        return coefficients[..., :1] + peaks + constant - tails
+        found: Array = coefficients[..., :1] + peaks + constant - tails
+        return found
 
     def sum_features(
         self, shares: Array, features: Array, coefficients: Array, logits: Array | None
@@ -187,7 +189,7 @@ class Students(Family):
         """Return the expected complete log-likelihood, of rows and their hidden scales."""
         own = self.linear
         level = (sums[..., own] * coefficients[..., own]).sum(-1)
-        freedom, peaks, _, _ = (column[..., 0] for column in columns_at_end(coefficients, 4))
+        freedom, peaks = (np.asarray(coefficients[..., i]) for i in (-4, -3))
         # log-determinants count rows, not scaled rows
         level = level + (sums[..., 0] - sums[..., own.start]) * peaks
         half = freedom / 2
@@ -216,4 +218,4 @@ def degrees_of_freedom(mean: Floats) -> Floats:
         value = np.log(half) - digamma(half) - right
         slope = 1 / half - polygamma(1, half)
         half = 1 / (1 / half + value / (half**2 * slope))
-    return np.clip(2 * half, LEAST, MOST)
+    return np.asarray(np.clip(2 * half, LEAST, MOST))
