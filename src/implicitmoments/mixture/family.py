@@ -17,12 +17,15 @@ of S are batches of mixtures.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, index_like, namespace_of
 from implicitmoments.rows import Block, Rows
+
+Places = np.ndarray[Any, np.dtype[np.int64]]
 
 TINY = 1e-12  # weight of a component that has no rows
 
@@ -227,14 +230,20 @@ def pair_columns(columns: Array) -> Array:
     if isinstance(columns, np.ndarray):
         turned = np.ascontiguousarray(columns.T)
         return np.concatenate([column * turned[i:] for i, column in enumerate(turned)]).T
-    first, second = np.triu_indices(int(columns.shape[1]))
+    first, second = triangle(int(columns.shape[1]))
     left = xp.take(columns, index_like(first, columns), axis=1)
     return left * xp.take(columns, index_like(second, columns), axis=1)
 
 
+@cache
+def triangle(size: int) -> tuple[Places, Places]:
+    """Return the rows and columns of the upper triangle of a matrix."""
+    return np.triu_indices(size)
+
+
 def symmetric(upper: Floats, size: int) -> Floats:
     """Return symmetric matrices (..., p, p) from their upper triangles (..., p (p + 1) / 2)."""
-    first, second = np.triu_indices(size)
+    first, second = triangle(size)
     whole = np.empty((*upper.shape[:-1], size, size))
     whole[..., first, second] = upper
     whole[..., second, first] = upper

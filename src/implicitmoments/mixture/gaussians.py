@@ -14,6 +14,7 @@ from implicitmoments.mixture.family import (
     pair_columns,
     principal_scores,
     symmetric,
+    triangle,
 )
 from implicitmoments.rows import Block, Rows, weights_of
 
@@ -148,7 +149,7 @@ class Gaussians(Family):
     def _second(self, points: Floats) -> Floats:
         """Return the second-order features of points (..., d)."""
         if self.shape == "full":
-            first, second = np.triu_indices(self.d)
+            first, second = triangle(self.d)
             return points[..., first] * points[..., second]
         squares = points**2
         return squares if self.shape == "diag" else squares.sum(-1, keepdims=True)
@@ -188,7 +189,7 @@ class Gaussians(Family):
     def _least(self, shared: Floats) -> Floats:
         """Return the smallest variances of components."""
         if self.shape == "full":
-            first, second = np.triu_indices(self.d)
+            first, second = triangle(self.d)
             shared = shared[..., first == second]
         return self.floor + (0.0 if self.tied else LEAST_RATIO) * np.maximum(shared, 0)
 
@@ -217,7 +218,7 @@ class Gaussians(Family):
             logs = np.log(covariances).sum(-1, keepdims=True) * self._per_variance
             return 1 / covariances, logs
         whole, log_determinants = self.matrices(covariances, shared)
-        first, second = np.triu_indices(self.d)
+        first, second = triangle(self.d)
         precisions: Floats = np.asarray(np.linalg.inv(whole), dtype=np.float64)
         return precisions[..., first, second], log_determinants[..., None]
 
@@ -246,14 +247,14 @@ class Gaussians(Family):
         """Return -P/2 as coefficients; products of two different columns occur once."""
         if self.shape != "full":
             return -0.5 * precisions
-        first, second = np.triu_indices(self.d)
+        first, second = triangle(self.d)
         return -precisions * np.where(first == second, 0.5, 1.0)
 
     def peaks(self, coefficients: Floats) -> Floats:
         """Return the largest log density of each component, (..., k, 1)."""
         linear, second = coefficients[..., 1 : 1 + self.d], coefficients[..., 1 + self.d :]
         if self.shape == "full":
-            first, other = np.triu_indices(self.d)
+            first, other = triangle(self.d)
             precisions = symmetric(-second * np.where(first == other, 2.0, 1.0), self.d)
             means = np.linalg.solve(precisions, linear[..., None])[..., 0]
         else:
@@ -301,7 +302,7 @@ class Gaussians(Family):
         """Return means (k, d) and covariances (k, n_second) of z."""
         covariances = np.asarray(parameters.covariances)
         if self.shape == "full":
-            first, second = np.triu_indices(self.d)
+            first, second = triangle(self.d)
             within = (covariances / np.outer(self.unit, self.unit))[:, first, second]
         else:
             within = covariances / self.unit**2
@@ -321,7 +322,7 @@ class Gaussians(Family):
             within = np.full((1, 1), self.variance / self.unit[0] ** 2)
         else:
             within = shared[None] if self.tied else own[:, self.d :]
-        first, second = np.triu_indices(self.d)
+        first, second = triangle(self.d)
         deviations = np.sqrt(within[:, first == second] if self.shape == "full" else within)
         means = np.broadcast_to(deviations, (len(own), self.d))
         products = within
@@ -342,7 +343,7 @@ class Gaussians(Family):
             logs = np.log(within).sum(-1, keepdims=True) * self._per_variance
             return self._coefficients(means, 1 / within, logs)
         whole = symmetric(within, self.d)
-        first, second = np.triu_indices(self.d)
+        first, second = triangle(self.d)
         logs = 2 * np.log(np.diagonal(np.linalg.cholesky(whole), 0, -2, -1)).sum(-1)
         precisions: Floats = np.asarray(np.linalg.inv(whole), dtype=np.float64)
         return self._coefficients(means, precisions[..., first, second], logs[..., None])

@@ -14,6 +14,7 @@ from implicitmoments.mixture.family import (
     pair_columns,
     principal_scores,
     symmetric,
+    triangle,
 )
 from implicitmoments.mixture.gaussians import LOG_2PI
 from implicitmoments.rows import Block, Rows
@@ -111,7 +112,7 @@ class Lines(Family):
     @property
     def _with_y(self) -> np.ndarray:
         """Places of the products of y with 1, x and itself."""
-        return np.flatnonzero(np.triu_indices(self.q + 1)[1] == self.q)
+        return np.flatnonzero(triangle(self.q + 1)[1] == self.q)
 
     def scaled_lines(self, coefficients: Array) -> tuple[Array, Array]:
         """Return b (..., k, q + 1) and the logits at a residual of 0, from coefficients.
@@ -185,7 +186,7 @@ class Lines(Family):
         """Return the coefficients (..., k, s) of lines (..., k, q) with some noise."""
         ends = np.full((*lines.shape[:-1], 1), -1.0)
         b = np.concatenate([lines, ends], axis=-1) / np.sqrt(variances)[..., None]
-        first, second = np.triu_indices(self.q + 1)
+        first, second = triangle(self.q + 1)
         found = -0.5 * np.where(first == second, 1.0, 2.0) * b[..., first] * b[..., second]
         found[..., 0] -= 0.5 * (np.log(variances) + LOG_2PI)
         return found
@@ -296,5 +297,5 @@ class Lines(Family):
         products[:, : self.q, : self.q] = np.eye(self.q)
         products[:, self.q, : self.q] = products[:, : self.q, self.q] = lines
         products[:, self.q, self.q] = (lines**2).sum(1) + variances
-        first, second = np.triu_indices(self.q + 1)
+        first, second = triangle(self.q + 1)
         return n * np.asarray(parameters.weights)[:, None] * products[:, first, second]

@@ -15,9 +15,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, Shares, normalise, run_em, take_steps
-from implicitmoments.mixture.family import TINY, coefficients_of
-
-Places = np.ndarray[Any, np.dtype[np.int64]]
+from implicitmoments.mixture.family import TINY, Places, coefficients_of
 
 ROWS_PER_SPLIT = 600  # rows of a component on which its splits are tried
 TAIL = 0.12  # share of the rows beyond a cut in a tail

@@ -9,8 +9,8 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
+from implicitmoments.mixture.family import Places
 from implicitmoments.mixture.moves import (
-    Places,
     improve,
     merge_pairs,
     merge_to,
