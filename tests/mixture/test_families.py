@@ -1,6 +1,6 @@
 """The laws of the family protocol, for every family in one test each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from implicitmoments.mixture.poissons import Poissons
 from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import find_optimum
 from implicitmoments.mixture.students import Students
-from implicitmoments.rows import Rows
+from implicitmoments.rows import DaskSource, Rows
 
 K, D, N = 3, 2, 900
 
@@ -41,13 +41,13 @@ def points(noise=normal):
 def lines(noise=normal):
     """Rows on three clear lines."""
     rng, n = np.random.default_rng(0), N
-    labels, x = rng.integers(K, size=n), rng.normal(size=(n, D)) + [1.0, -2.0]
+    labels, x = rng.integers(K, size=n), rng.normal(size=(n, D)) + np.array([1.0, -2.0])
     coef = np.array([[2.0, 1.0], [-2.0, 0.5], [0.0, -3.0]])
     y = np.array([0.0, 3.0, -1.0])[labels] + (x * coef[labels]).sum(1)
     return {"x": x, "y": y + 0.3 * noise(rng, (n, 1))[:, 0]}, labels
 
 
-def counts(noise=normal):  # noqa: ARG001
+def counts(noise=normal):
     """Rows of counts with three clear sets of rates."""
     rng, n = np.random.default_rng(0), N
     labels = rng.integers(K, size=n)
@@ -249,8 +249,6 @@ def test_weights_equal_repetition(case):
 
 @pytest.mark.parametrize("size", [1, 77, N])
 def test_blocks_of_a_stream_equal_the_whole(case, size):
-    from dataclasses import replace
-
     rows = replace(case.rows(), rows_per_block=max(size, 7))
     stream = Stream.of(case.prepared, rows)
     sums = case.random_sums()[None]
@@ -261,8 +259,6 @@ def test_blocks_of_a_stream_equal_the_whole(case, size):
 
 def test_dask_equals_the_whole(case):
     array = pytest.importorskip("dask.array")
-    from implicitmoments.rows import DaskSource
-
     lazy = array.from_array(case.block["x"], chunks=(250, D))
     labels = case.block.get("y")
     source = DaskSource(lazy, y=None if labels is None else array.from_array(labels, chunks=250))

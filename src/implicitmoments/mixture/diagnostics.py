@@ -24,6 +24,7 @@ from implicitmoments.validation import ROWS_PER_COMPONENT
 
 ONE = 4.0  # times the gain by chance: pairs that lose less by a merge are likely to be one
 ENOUGH = 10  # rows per parameter that two components need to be told from one
+SMALL_PART = 0.25  # of the largest gain in BIC: what gains less has the same cause
 MISSING = 2.0  # times what BIC charges for a component that a split has to gain
 ROWS_PER_SPLIT = 4_096  # of a component, on which its split is judged
 FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
@@ -84,13 +85,12 @@ def richer_gain(evidence: Evidence, richer: Family, features: Floats) -> float:
 
 
 def strongest(notes: list[Note]) -> list[Note]:
-    """Return notes of which the one of largest gain in BIC stands for all that name a gain.
+    """Return notes without those that name a small part of the largest gain in BIC.
 
     They may have one cause: a component that is not round looks like two, and has heavy tails.
     """
-    gains = [note for note in notes if "gain" in note.values]
-    best = sorted(gains, key=lambda note: -note.values["gain"])[:1]
-    return [note for note in notes if note not in gains] + best
+    most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
+    return [note for note in notes if note.values.get("gain", most) >= SMALL_PART * most]
 
 
 def tail_notes(evidence: Evidence) -> list[Note]:

@@ -153,8 +153,11 @@ class Family(ABC):
         """Return parameters as vectors in the family's units: (k, q) and, if shared, (r,)."""
 
     @abstractmethod
-    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return the sizes of changes of these vectors that matter: deviations of the noise."""
+    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return bases (k, q, q) and (r, r) of changes of these vectors that matter.
+
+        Columns are steps of the size of the noise, so that a small multiple stays in the family.
+        """
 
     @abstractmethod
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:

@@ -39,7 +39,7 @@ from implicitmoments.mixture.family import Family, symmetric
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussian, Gaussians
 from implicitmoments.mixture.standard_errors import Errors
 from implicitmoments.mixture.starts import points_apart
-from implicitmoments.mixture.students import Student, Students
+from implicitmoments.mixture.students import LEAST, MOST, Student, Students
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
 from implicitmoments.rows import RandomState, Rows
@@ -365,6 +365,13 @@ def student_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
     return np.sqrt(freedom / 2 / rng.standard_gamma(freedom / 2, size=(n, 1)))
 
 
+def freedom_error(errors: Any, freedom: float) -> float:
+    """Return the standard error of degrees of freedom: NaN at a bound, 0 for Gaussians."""
+    if not isinstance(errors, Student):
+        return 0.0
+    return errors.freedom if LEAST < freedom < MOST else math.nan
+
+
 def richer_types(covariance_type: str) -> list[str]:
     """Return the covariance types that have a type as a special case, with more parameters."""
     richer = {
@@ -644,14 +651,13 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
                 np.full(self.means_.shape, np.nan)[:, self._varying],
                 np.full(shape, np.nan),
             )
-        freedom = found.freedom if isinstance(found, Student) else 0.0
+        self.degrees_of_freedom_errors_ = freedom_error(found, self.degrees_of_freedom_)
         gaussian = found.base if isinstance(found, Student) else found
         means = restore_columns(gaussian.means, self._constant_values, 0.0)
         values = (errors.weights, means)
         for name, value in zip(names[:2], values, strict=True):
             setattr(self, name, move_like(value, self.means_))
         self.covariance_errors_ = self._shaped(gaussian.covariances)
-        self.degrees_of_freedom_errors_ = freedom
 
     def _start_parameters(self, rows: Rows) -> Any:
         if self.warm_start and self._fits_again(rows):

@@ -20,7 +20,7 @@ from implicitmoments.rows import Block, Rows, weights_of
 
 LOG_2PI = float(np.log(2 * np.pi))
 COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
-LEAST_RATIO = 1e-5  # of a variance to the pooled one within components
+LEAST_RATIO = 1e-7  # of a variance to the pooled one within components
 FAR = 10.0  # deviations from the centre within which rows are taken to lie
 ROUNDING = 1e-13  # of sums of squares of standardised columns
 
@@ -316,21 +316,33 @@ class Gaussians(Family):
             return means, np.zeros(0)
         return (means, within[0]) if self.tied else (np.hstack([means, within]), np.zeros(0))
 
-    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return deviations for means, and products of deviations for covariances."""
+    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return steps of means along L, and of covariances L (1 + E) Lᵀ along entries of E."""
         if self.variance is not None:
             within = np.full((1, 1), self.variance / self.unit[0] ** 2)
         else:
             within = shared[None] if self.tied else own[:, self.d :]
-        first, second = triangle(self.d)
-        deviations = np.sqrt(within[:, first == second] if self.shape == "full" else within)
-        means = np.broadcast_to(deviations, (len(own), self.d))
-        products = within
         if self.shape == "full":
-            products = deviations[:, first] * deviations[:, second]
+            first, second = triangle(self.d)
+            roots = np.linalg.cholesky(symmetric(within, self.d))
+            # entry (c, e) of L E Lᵀ for the symmetric unit matrix E of (a, b)
+            one = roots[:, first][..., first] * roots[:, second][..., second]
+            other = roots[:, first][..., second] * roots[:, second][..., first]
+            products = np.where(first == second, one, one + other)
+        else:
+            deviations = np.broadcast_to(np.sqrt(within), (len(within), self.d))
+            roots = deviations[..., None] * np.eye(self.d)
+            products = within[..., None] * np.eye(self.n_second)
+        means = np.broadcast_to(roots, (len(own), self.d, self.d))
         if self.variance is not None:
-            return means, shared
-        return (means, products[0]) if self.tied else (np.hstack([means, products]), shared)
+            return means, np.zeros((0, 0))
+        if self.tied:
+            return means, products[0]
+        width = own.shape[1]
+        found = np.zeros((len(own), width, width))
+        found[:, : self.d, : self.d] = means
+        found[:, self.d :, self.d :] = products
+        return found, np.zeros((0, 0))
 
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients (..., k, n_features) of means and covariances."""

@@ -214,7 +214,7 @@ class Lines(Family):
         :math:`E[r^2 z z^T] = E[r^2] I + 2 \sum_i w_i \delta_i \delta_i^T` for normal inputs z,
         where :math:`\delta_i` are the differences of the slopes from their mean.
         """
-        if self.q <= k + 1:
+        if k == 1 or self.q <= k + 1:
             return None
         z = features[:, 1 : self.q].astype(np.float64)
         line = self.solve((weights @ features).astype(np.float64))[0]
@@ -255,12 +255,14 @@ class Lines(Family):
             return np.column_stack([lines, variances]), np.zeros(0)
         return lines, variances[:1]
 
-    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return the deviation of the noise for lines, and its variance."""
+    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+        """Return deviations of the noise for lines, and its variance."""
         if self.separate_noise:
-            lines = np.repeat(np.sqrt(own[:, -1:]), own.shape[1] - 1, axis=1)
-            return np.hstack([lines, own[:, -1:]]), shared
-        return np.full(own.shape, np.sqrt(shared[0])), shared
+            sizes = np.repeat(np.sqrt(own[:, -1:]), own.shape[1], axis=1)
+            sizes[:, -1] = own[:, -1]
+            return sizes[..., None] * np.eye(own.shape[1]), np.zeros((0, 0))
+        sizes = np.full(own.shape, np.sqrt(shared[0]))
+        return sizes[..., None] * np.eye(own.shape[1]), np.diag(shared)
 
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients (..., k, s) of lines and variances."""

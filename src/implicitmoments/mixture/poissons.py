@@ -87,9 +87,10 @@ class Poissons(Family):
         """Return the rates."""
         return parameters.rates, np.zeros(0)
 
-    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Return the deviations of counts, as far as rates stay positive."""
-        return np.minimum(np.sqrt(own), own), shared
+        sizes = np.minimum(np.sqrt(own), own)
+        return sizes[..., None] * np.eye(own.shape[1]), np.zeros((0, 0))
 
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:  # noqa: ARG002
         """Return the coefficients (..., k, n_features) of rates."""

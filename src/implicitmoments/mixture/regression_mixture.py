@@ -23,7 +23,7 @@ from implicitmoments.mixture.estimator import (
     probabilities,
 )
 from implicitmoments.mixture.family import Family
-from implicitmoments.mixture.gaussian_mixture import student_scales
+from implicitmoments.mixture.gaussian_mixture import freedom_error, student_scales
 from implicitmoments.mixture.lines import FLOOR, LEAST_RATIO, Line, Lines
 from implicitmoments.mixture.standard_errors import Errors
 from implicitmoments.mixture.students import Student, Students
@@ -351,7 +351,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
             found = Line(
                 errors.weights, np.full(self.coef_.shape, np.nan), *[np.full(k, np.nan)] * 2
             )
-        self.degrees_of_freedom_errors_ = found.freedom if isinstance(found, Student) else 0.0
+        self.degrees_of_freedom_errors_ = freedom_error(found, self.degrees_of_freedom_)
         line = found.base if isinstance(found, Student) else found
         noise = line.variances / (2 * as_floats(self.noise_))  # of the square root
         values = (errors.weights, line.coef, line.intercept, noise)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, expect
@@ -56,12 +57,15 @@ def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) 
     places = _Places(family, len(weights), own.shape[1])
     logs = np.log(np.maximum(weights, 1e-300))
     theta = np.concatenate([logs[:-1] - logs[-1], own.ravel(), shared])
-    sizes = [part.ravel() for part in family.scales(own, shared)]
-    steps = STEP * np.concatenate([np.ones(len(weights) - 1), *sizes])
     unknown = Errors(np.full(len(weights), np.nan), None)
     if len(theta) > MOST_PARAMETERS:
         return unknown
-    information, outer = _information(sample, places, theta, steps)
+    try:
+        blocks, last = family.steps(own, shared)
+        steps = STEP * block_diag(np.eye(len(weights) - 1), *blocks, last)
+        information, outer = _information(sample, places, theta, steps)
+    except np.linalg.LinAlgError:
+        return unknown
     # rows say nothing of degrees of freedom at their bound
     known = np.diag(information) > UNINFORMED * STEP**2 * sample.n
     inside = np.ix_(known, known)
@@ -74,8 +78,8 @@ def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) 
         inverse = inverse @ outer[inside] @ inverse
     if not np.all(np.diag(inverse) > 0):
         return unknown
-    covariance = np.diag(np.where(known, 0.0, np.nan))
-    covariance[inside] = inverse * np.outer(steps[known], steps[known]) * (sample.n / n)
+    covariance = steps[:, known] @ inverse @ steps[:, known].T * (sample.n / n)
+    covariance[np.diag(np.any(steps[:, ~known] != 0, axis=1))] = np.nan
     free = len(weights) - 1
     turn = (np.diag(weights) - np.outer(weights, weights))[:, :free]
     squares = np.einsum("ia,ab,ib->i", turn, covariance[:free, :free], turn)
@@ -87,7 +91,7 @@ def _information(
 ) -> tuple[Floats, Floats]:
     """Return the observed information (m, m), and products of scores of rows, per step."""
     m = len(theta)
-    ahead, behind = theta + np.diag(steps), theta - np.diag(steps)
+    ahead, behind = theta + steps.T, theta - steps.T
     rows = _affordable_rows(sample, m * places.k)
     factor = sample.n / float(sample.weights[rows].sum())
     gradients, outer = np.zeros((2, m, m)), np.zeros((m, m))
@@ -116,8 +120,7 @@ def _gradients(places: _Places, theta: Floats, sums: Floats, steps: Floats) -> F
     found = np.empty((len(theta), m))
     level = places.family.complete_level
     for j in range(m):
-        step = np.where(np.arange(m) == j, steps, 0.0)
-        ahead, behind = (places.coefficients(theta + sign * step) for sign in (1, -1))
+        ahead, behind = (places.coefficients(theta + sign * steps[:, j]) for sign in (1, -1))
         found[:, j] = (level(sums, ahead) - level(sums, behind)).sum(-1) / 2
     return found
 

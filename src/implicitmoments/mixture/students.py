@@ -170,10 +170,12 @@ class Students(Family):
         own, shared = self.base.vectors(parameters.base)
         return own, np.append(shared, parameters.freedom)
 
-    def scales(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
         """Return those of the family, and ν."""
-        found, rest = self.base.scales(own, shared[:-1])
-        return found, np.append(rest, shared[-1])
+        found, inner = self.base.steps(own, shared[:-1])
+        whole = np.diag(np.append(np.zeros(len(inner)), shared[-1]))
+        whole[: len(inner), : len(inner)] = inner
+        return found, whole
 
     def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
         """Return the coefficients of vectors."""
