@@ -260,11 +260,9 @@ LEARNER_HEADINGS = [
     "Mathematics",
 ]
 ALGORITHMS = [
-    "em_and_moves",
     "density_expansion",
     "pair_test",
     "activation_polynomial",
-    "lines_from_peaks",
     "regression_expansion",
 ]
 ALGORITHM_HEADINGS = ["Steps", "Cost", "When it fails", "In the code"]

@@ -106,11 +106,11 @@ def test_columns_that_differ_in_spread_are_not_round(rows):
     assert "not_round" in codes(5, rows[0] * [1.0, 1.0, 1.0, 9.0])
 
 
-def test_heavy_tails_are_noted_alone(rng):
+def test_heavy_tails_are_noted(rng):
     X = rng.standard_t(3, size=(2_000, 2))
     X[::2] += 20
     model = im.GaussianMixture(2, drop_outliers=False, random_state=0).fit(X)
-    assert model.notes_.codes == ["heavy_tails"]
+    assert "heavy_tails" in model.notes_.codes
 
 
 def test_notes_are_warnings(rows):

@@ -315,7 +315,16 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
             notes = [*notes, *self._input_notes(lines)]
         fit.found.stats["start"] = "lines"
         super()._store(fit, rows, notes)
-        self._inputs = {"mean": lines.centre, "root": np.linalg.pinv(lines.whitener)}
+        self._inputs = self._input_moments(lines, rows)
+
+    def _input_moments(self, lines: Lines, rows: Rows) -> dict[str, Floats]:
+        """Return the mean of the inputs and a root of their covariance, a row per direction."""
+        if self.fit_intercept:
+            return {"mean": lines.centre, "root": np.linalg.pinv(lines.whitener)}
+        moments = mean_and_covariance(rows)  # lines through the origin are scaled about it
+        values, axes = np.linalg.eigh(moments.covariance)
+        root = (axes * np.sqrt(np.maximum(values, 0.0))).T
+        return {"mean": moments.mean, "root": root[len(root) + 1 - lines.q :]}
 
     def _input_notes(self, lines: Lines) -> Iterator[Note]:
         """Yield notes on inputs that are constant, or linear functions of one another."""
