@@ -122,4 +122,4 @@ def test_a_note_says_why_there_are_none(rng):
     lines = im.RegressionMixture(2, random_state=0)
     lines.fit(rng.normal(size=(200, 2)), np.zeros(200))  # they coincide
     assert "errors_unknown" in lines.notes_.codes
-    assert np.isnan(lines.coef_errors_).all()
+    assert np.isnan(lines.weight_errors_).all()

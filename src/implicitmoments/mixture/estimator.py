@@ -413,7 +413,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
         robust = self.errors == "robust"
         found = standard_errors(fit.found.sample, parameters, fit.n, robust=robust)
         self._store_errors(found)
-        if found.family is None:
+        if found.family is None or np.isnan(found.weights).any():
             n = fit.found.family.n_parameters(len(fit.sums))
             values = {"n": n, "most": MOST_PARAMETERS} if n > MOST_PARAMETERS else {"n": n}
             code = "errors_too_large" if n > MOST_PARAMETERS else "errors_unknown"
@@ -477,6 +477,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
         self._store_parameters(family, parameters, rows.first["x"])
         self.lower_bound_ = level / batch.n + family.log_jacobian
         self.n_iter_ += 1
+        self.stats_.pop("mean_log_likelihood_history", None)  # of the first batch
         self._store_errors(None)
 
     def _count_batch(self, rows: Rows, notes: list[Note]) -> None:

@@ -181,6 +181,10 @@ class Family(ABC):
         Law: ``parameters(sums_of(p, n), rest)`` is p, where nothing is shared.
         """
 
+    def plain(self) -> Family:
+        """Return the family whose sums are those of EM, without any acceleration."""
+        return self
+
     def complete_level(self, sums: Floats, coefficients: Floats) -> Floats:
         """Return the expected complete log-likelihood (..., k) of sums over all features."""
         return np.asarray((sums * coefficients).sum(-1))

@@ -67,7 +67,7 @@ TITLES = {
 }
 
 
-class GaussianEstimator(MixtureEstimator, DensityMixin):
+class GaussianEstimator(DensityMixin, MixtureEstimator):
     """What mixtures of Gaussians of any type have in common."""
 
     covariance_type: str
@@ -210,11 +210,8 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
         parameters = self._gaussian()
         weights, means, covariances = parameters
         weights = weights / weights.sum()
-        variances = covariances
-        if covariances.ndim == 3:
-            variances = np.diagonal(covariances, axis1=1, axis2=2)
         centre = weights @ means
-        unit = np.sqrt(weights @ ((means - centre) ** 2 + variances))
+        unit = np.sqrt(weights @ ((means - centre) ** 2 + column_variances(covariances)))
         if self._type().endswith("spherical"):
             unit = np.full(len(unit), np.sqrt(np.mean(unit**2)))
         family = Gaussians(self._type(), separable=False, centre=centre, unit=unit)
@@ -328,11 +325,8 @@ class GaussianEstimator(MixtureEstimator, DensityMixin):
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
 
     def _noise_free(self, rows: RowSample) -> bool:
-        covariances = self._covariances()
-        if covariances.ndim == 3:
-            covariances = np.diagonal(covariances, axis1=1, axis2=2)
         least = LEAST_VARIANCE * rows.x[:, self._varying].var(axis=0)
-        return bool(np.any(covariances.max(axis=0) <= least))
+        return bool(np.any(column_variances(self._covariances()).max(axis=0) <= least))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -356,6 +350,11 @@ def definite(covariances: Floats, epsilon: float) -> Floats:
                 1 + times * epsilon
             )
     return raised
+
+
+def column_variances(covariances: Floats) -> Floats:
+    """Return the variances (k, d) of covariances (k, d, d), or of diagonals (k, d)."""
+    return np.diagonal(covariances, axis1=1, axis2=2) if covariances.ndim == 3 else covariances
 
 
 def student_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
@@ -682,8 +681,10 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
             "auto",
         ):
             return False
-        same_columns = len(self._varying) == rows.n_features
-        return same_columns and self.n_components in ("auto", self._k())
+        if len(self._varying) != rows.n_features or self.n_components not in ("auto", self._k()):
+            return False
+        # a column that did not vary in the last fit has no variance to start from
+        return bool(np.all(column_variances(self._covariances()) > 0))
 
     def _options(self, rows: Rows) -> Options:
         options = super()._options(rows)
@@ -758,22 +759,28 @@ def given_start(
             kind=model.covariance_type,
         )
     k, d, kind = int(model.n_components), model.n_features_in_, model.covariance_type
-    shapes = {
-        "weights_init": (k,),
-        "means_init": (k, d),
+    own = np.arange(d) if rows.columns is None else rows.columns
+    every, both = slice(None), (own[:, None], own)
+    # shapes, and places of the columns that vary
+    expected: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
+        "weights_init": ((k,), ()),
+        "means_init": ((k, d), (every, own)),
         "precisions_init": {
-            **{"full": (k, d, d), "tied": (d, d), "diag": (k, d), "tied_diag": (d,)},
-            **{"spherical": (k,), "tied_spherical": ()},
+            "full": ((k, d, d), (every, *both)),
+            "tied": ((d, d), both),
+            "diag": ((k, d), (every, own)),
+            "tied_diag": ((d,), (own,)),
+            "spherical": ((k,), ()),
+            "tied_spherical": ((), ()),
         }[kind],
     }
     arrays = {
-        name: checked_start(name, value, shapes[name])
+        name: checked_start(name, value, *expected[name])
         for name, value in given.items()
         if value is not None
     }
-    own = np.arange(d) if rows.columns is None else rows.columns
     z = np.asarray(rows.sample(SAMPLE_ROWS, 0).points, dtype=np.float64)
-    means = arrays["means_init"][:, own] if "means_init" in arrays else spread_points(z, k)
+    means = arrays["means_init"] if "means_init" in arrays else spread_points(z, k)
     apart = ((z[:, None] - means) ** 2 / np.maximum(z.var(axis=0), 1e-300)).sum(-1)
     nearest = apart.argmin(axis=1)
     weights = arrays.get("weights_init", np.bincount(nearest, minlength=k) + 1.0)
@@ -781,7 +788,7 @@ def given_start(
     covariance += 1e-6 * np.diag(z.var(axis=0)) + 1e-300 * np.eye(len(own))
     covariances = np.repeat(covariance[None], k, axis=0)
     if "precisions_init" in arrays:
-        covariances = covariances_of(arrays["precisions_init"], kind, k, d)[:, own[:, None], own]
+        covariances = covariances_of(arrays["precisions_init"], kind, k, len(own))
     if kind not in ("full", "tied"):
         covariances = np.diagonal(covariances, axis1=1, axis2=2)
     if kind.endswith("spherical"):
@@ -792,8 +799,10 @@ def given_start(
     )
 
 
-def checked_start(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
-    """Return an array that the user gave, or raise."""
+def checked_start(
+    name: str, value: Any, shape: tuple[int, ...], places: tuple[Any, ...]
+) -> Floats:
+    """Return the part of an array that the user gave, or raise."""
     try:
         array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -806,6 +815,7 @@ def checked_start(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
             shape=array.shape,
             expected=shape,
         )
+    array = array[places]
     if not np.isfinite(array).all():
         raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
     if name == "weights_init" and (array.min() < 0 or abs(array.sum() - 1) > 1e-6):

@@ -44,7 +44,7 @@ from implicitmoments.validation import check_flag, check_option, check_unknowns,
 OUTLIER_ROUNDS = 3  # of fits and rules: outliers may hide behind others
 FAR = 5.0  # times the limit of outliers: regressions keep heavy tails of the noise
 FEW_ROWS = 100  # in which some input is not 0, most often
-LEAST_NOISE = 1e-5  # of the scale of y: less is the floor of the fit
+LEAST_NOISE = 1e-4  # of the scale of y: less is the floor of the fit
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,8 +52,8 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
         One variance for all components, or one each. The moments assume one for all.
     order : {2, 4, 6} or "auto", default "auto"
-        The even order of the moment from which components are decoded, together with the moment
-        of one and a half times that order. With ``"auto"`` none are decoded.
+        The even order of the moment that is used. Components are decoded from it and from the
+        moment of one and a half times that order; with ``"auto"`` none are decoded.
     n_moves : int, default 40
         The most moves that a search makes on a sample; 0 for EM alone.
     max_iter : int, default 500

@@ -8,7 +8,7 @@ of the rows there give the scores of single rows, for the sandwich.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,8 @@ class _Places:
 
 def standard_errors(sample: Sample, parameters: Any, n: float, *, robust: bool) -> Errors:
     """Return standard errors of a mixture that was fitted to n rows, from a sample of them."""
-    family, weights = sample.family, np.asarray(parameters.weights, dtype=np.float64)
+    family, weights = sample.family.plain(), np.asarray(parameters.weights, dtype=np.float64)
+    sample = replace(sample, family=family)
     own, shared = family.vectors(parameters)
     places = _Places(family, len(weights), own.shape[1])
     logs = np.log(np.maximum(weights, 1e-300))
@@ -94,6 +95,8 @@ def _information(
     ahead, behind = theta + steps.T, theta - steps.T
     rows = _affordable_rows(sample, m * places.k)
     factor = sample.n / float(sample.weights[rows].sum())
+    # proportions add to the spread of the estimates, counts repeat rows
+    counts = bool(np.all(sample.weights == np.round(sample.weights)))
     gradients, outer = np.zeros((2, m, m)), np.zeros((m, m))
     moved = [places.coefficients(ahead), places.coefficients(behind)]
     sums = [np.zeros((m, places.k, sample.features.shape[1])) for _ in moved]
@@ -107,7 +110,7 @@ def _information(
             sums[side] += np.asarray(part)
             logs.append(np.asarray(log_density))
         scores = (logs[0] - logs[1]) / 2  # in units of the steps
-        outer += (scores * weights) @ scores.T
+        outer += (scores * (weights if counts else weights**2)) @ scores.T
     for side, at in enumerate((ahead, behind)):
         gradients[side] = _gradients(places, at, sums[side], steps)
     information = -(gradients[0] - gradients[1]) / 2

@@ -22,6 +22,7 @@ from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
 
 LEAST, MOST = 1.0, 1_000.0  # degrees of freedom
+FASTEST = 20.0  # steps of EM in the degrees of freedom that one step stands for
 START = -1.1  # mean of log u - u that stands for about ten degrees of freedom
 
 
@@ -40,10 +41,11 @@ class Students(Family):
     Features are (1, those of the family, a constant). Sums are the size of a component, the sums
     of the family's features scaled by u, and the sum of E[log u] - E[u], which determines the
     degrees of freedom. Coefficients are (log weight, those of the family, ν, the largest Gaussian
-    log density, and two functions of ν).
+    log density, and four functions of ν).
     """
 
     base: Any  # Gaussians or Lines
+    fastest: float = FASTEST
 
     needs_logits = True
 
@@ -113,13 +115,14 @@ class Students(Family):
         half, p = freedom / 2, self.base.n_noise
         constant = gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
         tail = [freedom, self.base.peaks(found), constant, digamma(half + p / 2)]
+        tail += [mean_at(freedom), acceleration(freedom, p, self.fastest)]
         return np.concatenate([np.zeros_like(freedom), found, *tail], axis=-1)
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return the log densities of Student's t."""
         xp = namespace_of(features)
         gaussian = self.base.logits(coefficients[..., self.linear], features[..., self.linear])
-        freedom, peaks, constant, _ = columns_at_end(coefficients, 4)
+        freedom, peaks, constant = columns_at_end(coefficients, 6)[:3]
         distances = 2 * (peaks - gaussian)
         distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
         tails = (freedom + self.base.n_noise) / 2 * xp.log(1 + distances / freedom)
@@ -133,13 +136,14 @@ class Students(Family):
         if logits is None:
             raise ValueError("scales of rows depend on the logits")
         xp, p = namespace_of(features), self.base.n_noise
-        freedom, peaks, constant, mean_log = columns_at_end(coefficients, 4)
+        freedom, peaks, constant, mean_log, own, faster = columns_at_end(coefficients, 6)
         below = coefficients[..., :1] + peaks + constant - logits
         # ν + δ, from the log density, which is less than its peak by (ν + p)/2 log(1 + δ/ν)
         spread = freedom * xp.exp(below * (2 / (freedom + p)))
         scales = (freedom + p) / spread
         scaled = (shares * scales) @ features[..., self.linear]
         logs = mean_log - xp.log(spread / 2) - scales
+        logs = logs + (faster - 1) * (logs - own)
         sizes, last = (xp.sum(part, axis=-1)[..., None] for part in (shares, shares * logs))
         return xp.concat([sizes, scaled, last], axis=-1)
 
@@ -187,11 +191,15 @@ class Students(Family):
         found = self.base.errors(covariance[:-1, :-1], k)
         return Student(found.weights, found, float(np.sqrt(covariance[-1, -1])))
 
+    def plain(self) -> Students:
+        """Return the family with plain steps of EM in the degrees of freedom."""
+        return replace(self, fastest=1.0)
+
     def complete_level(self, sums: Floats, coefficients: Floats) -> Floats:
         """Return the expected complete log-likelihood, of rows and their hidden scales."""
         own = self.linear
         level = (sums[..., own] * coefficients[..., own]).sum(-1)
-        freedom, peaks = (np.asarray(coefficients[..., i]) for i in (-4, -3))
+        freedom, peaks = (np.asarray(coefficients[..., i]) for i in (-6, -5))
         # log-determinants count rows, not scaled rows
         level = level + (sums[..., 0] - sums[..., own.start]) * peaks
         half = freedom / 2
@@ -201,8 +209,7 @@ class Students(Family):
     def sums_of(self, parameters: Any, n: float) -> Floats:
         """Return sums of n rows with these parameters."""
         inner = self.base.sums_of(parameters.base, n)
-        half = parameters.freedom / 2
-        mean = float(digamma(half) - np.log(half)) - 1
+        mean = float(mean_at(np.asarray(parameters.freedom)))
         return np.hstack([inner[:, :1], inner, mean * inner[:, :1]])
 
 
@@ -210,6 +217,28 @@ def columns_at_end(array: Array, n: int) -> list[Array]:
     """Return the last n columns of an array, each as a column."""
     width = int(array.shape[-1])
     return [array[..., i : i + 1] for i in range(width - n, width)]
+
+
+def mean_at(freedom: Floats) -> Floats:
+    """Return the mean of log u - u of scales with some degrees of freedom."""
+    half = freedom / 2
+    return np.asarray(digamma(half) - np.log(half) - 1)
+
+
+def acceleration(freedom: Floats, p: int, most: float) -> Floats:
+    """Return by how much a step of EM in ν falls short of one of Newton's method.
+
+    The ratio of the information about ν in rows with known scales to that in the rows, within
+    bounds: EM of ν is arbitrarily slow where tails are those of a Gaussian.
+    """
+    half, far = freedom / 2, freedom + p
+    known = polygamma(1, half) - 1 / half
+    seen = (
+        polygamma(1, half)
+        - polygamma(1, far / 2)
+        - 2 * p * (far + 4) / (freedom * far * (far + 2))
+    )
+    return np.asarray(np.clip(known / np.maximum(seen, TINY), 1.0, most))
 
 
 def degrees_of_freedom(mean: Floats) -> Floats:
