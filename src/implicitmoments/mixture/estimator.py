@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
@@ -297,7 +296,7 @@ def n_outliers(notes: list[Note]) -> int:
     return sum(int(note.values["n"]) for note in notes if note.code == "outliers_dropped")
 
 
-class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstimator):
+class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     """A mixture of any family: ``fit`` reads as the algorithm."""
 
     n_components: int | str
@@ -305,6 +304,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria, BaseEstima
     max_iter: int
     max_components: int
     errors: str | None
+    weights_: Any
     iterative: ClassVar[bool] = True
     answers: ClassVar[Mapping[str, str]] = {}
 

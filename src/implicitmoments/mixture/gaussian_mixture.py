@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, NotRequired, Self
 
 import numpy as np
-from sklearn.base import DensityMixin
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import (
@@ -67,7 +67,7 @@ TITLES = {
 }
 
 
-class GaussianEstimator(DensityMixin, MixtureEstimator):
+class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     """What mixtures of Gaussians of any type have in common."""
 
     covariance_type: str
@@ -837,7 +837,7 @@ def covariances_of(precisions: Floats, kind: str, k: int, d: int) -> Floats:
         raise InputError(
             "precisions_not_positive", "`precisions_init` must be symmetric and positive definite"
         )
-    return np.linalg.inv(whole)
+    return np.asarray(np.linalg.inv(whole), dtype=np.float64)
 
 
 def spread_points(z: Floats, k: int) -> Floats:

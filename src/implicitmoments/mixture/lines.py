@@ -90,6 +90,7 @@ class Lines(Family):
         units = np.where(units > 0, units, 1.0)
         correlations = (moments.covariance / units / units[:, None])[:-1, :-1]
         values, axes = np.linalg.eigh(correlations)
+        axes[np.diag(correlations) == 0] = 0.0  # constant inputs, but for rounding
         used = values > VARYING * max(float(values[-1]), 1.0)
         whitener = axes[:, used] / np.sqrt(values[used]) / units[:-1, None]
         return replace(

@@ -378,7 +378,7 @@ def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:
     family = sample.family
     coefficients = family.natural(sums, family.pool(sums, sample.rest))[:, family.linear]
     own = sums[:, family.linear]
-    apart = ((own * coefficients).sum(1)[:, None] - own @ coefficients.T) / own[:, :1]
+    apart = ((own * coefficients).sum(1)[:, None] - own @ coefficients.T) / (own[:, :1] + TINY)
     apart = np.minimum(apart, apart.T)
     np.fill_diagonal(apart, -np.inf)
     return np.argsort(apart[which], axis=1)[:, :NEAR]

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, NotRequired, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
@@ -97,7 +98,7 @@ class _Far:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
+class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
@@ -320,7 +321,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
     def _input_moments(self, lines: Lines, rows: Rows) -> dict[str, Floats]:
         """Return the mean of the inputs and a root of their covariance, a row per direction."""
         if self.fit_intercept:
-            return {"mean": lines.centre, "root": np.linalg.pinv(lines.whitener)}
+            root: Floats = np.asarray(np.linalg.pinv(lines.whitener), dtype=np.float64)
+            return {"mean": lines.centre, "root": root}
         moments = mean_and_covariance(rows)  # lines through the origin are scaled about it
         values, axes = np.linalg.eigh(moments.covariance)
         root = (axes * np.sqrt(np.maximum(values, 0.0))).T
@@ -391,12 +393,13 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator):
 
     def _evaluator(self) -> Evaluator:
         line = self._line()
-        d = line.coef.shape[1]
+        centre = self._inputs["mean"]  # lines far from the origin keep their digits
         scale = float(np.sqrt(line.variances.max()))
         family = Lines(
             separate_noise=True,
-            centre=np.zeros(d),
-            whitener=np.eye(d),
+            centre=centre,
+            whitener=np.eye(len(centre)),
+            y_centre=float(line.weights @ (line.intercept + line.coef @ centre)),
             y_unit=scale if scale > 0 else 1.0,
         )
         if math.isinf(self.degrees_of_freedom_):
