@@ -815,7 +815,7 @@ def checked_start(
             shape=array.shape,
             expected=shape,
         )
-    array = array[places]
+    array = np.asarray(array[places])
     if not np.isfinite(array).all():
         raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
     if name == "weights_init" and (array.min() < 0 or abs(array.sum() - 1) > 1e-6):
