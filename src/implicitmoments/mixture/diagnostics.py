@@ -13,7 +13,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.choose_k import penalty
-from implicitmoments.mixture.em import Sample, Shares, expect
+from implicitmoments.mixture.em import Sample, Shares, normalise
 from implicitmoments.mixture.family import TINY, Family, classified_level, coefficients_of
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
@@ -108,7 +108,9 @@ def tail_notes(evidence: Evidence) -> list[Note]:
     coefficients = np.stack(rivals)
     coefficients[..., 0] += np.log(np.maximum(parameters.weights, TINY))
     features = np.hstack([sample.features[:, :1], sample.features, sample.features[:, :1]])
-    log_density, _, _ = expect(students, coefficients, features, sample.weights)
+    flat = coefficients.reshape(-1, coefficients.shape[-1]).astype(features.dtype, copy=False)
+    logits = students.logits(flat, features)
+    log_density, _ = normalise(np.asarray(logits).reshape(len(FREEDOMS), -1, len(features)))
     levels = np.asarray(log_density) @ sample.weights
     gaussian = float(found.log_density @ sample.weights)
     gaussian += float(coefficients_of(sample.family, found.sums, sample.rest)[1])

@@ -17,7 +17,7 @@ from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, Shares, normalise, run_em, take_steps
 from implicitmoments.mixture.family import TINY, Places, coefficients_of
 
-ROWS_PER_SPLIT = 600  # rows of a component on which its splits are tried
+ROWS_PER_SPLIT = 400  # rows of a component on which its splits are tried
 TAIL = 0.12  # share of the rows beyond a cut in a tail
 NEAR = 8  # components around a split that take part in its trial
 ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs

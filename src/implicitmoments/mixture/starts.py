@@ -194,7 +194,7 @@ def find_optimum(
     agree, crossed with each other.
     """
     near = sample.family.similar_if_near
-    many = min(4 if near else 8, int(1e6 / (len(sample.weights) * k)))
+    many = min(2 if near else 8, int(1e6 / (len(sample.weights) * k)))
     if start is None:
         n = 1 if near else max(4, many)
         level, sums, sure = run_chain(sample, k, n, rng, max_moves, first=True)
