@@ -42,9 +42,9 @@ class Merges(NamedTuple):
     losses: Floats
 
     def apart_from(self, component: int) -> float:
-        """Return the least loss of pairs without a component."""
+        """Return the least loss of pairs without a component; of all pairs of two components."""
         apart = (self.first != component) & (self.second != component)
-        return float(self.losses[apart].min(initial=np.inf))
+        return float((self.losses[apart] if apart.any() else self.losses).min())
 
 
 class Improved(NamedTuple):
