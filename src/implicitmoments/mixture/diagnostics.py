@@ -38,6 +38,15 @@ class Evidence(NamedTuple):
     sure: bool  # whether the search leaves no doubt
     rng: np.random.Generator
 
+    def thinned(self, most: int) -> Evidence:
+        """Return the evidence of at most so many rows, evenly spaced."""
+        sample, found = self.sample, self.found
+        rows = slice(None, None, -(-len(sample.weights) // max(most, 1)))
+        few = Sample(sample.family, sample.features[rows], sample.weights[rows])
+        shares = found.shares[:, rows]
+        sums = np.asarray((shares * few.weights) @ few.own, dtype=np.float64)
+        return self._replace(sample=few, found=Shares(sums, shares, found.log_density[rows]))
+
 
 def component_notes(evidence: Evidence) -> Iterator[Note]:
     """Yield notes on the number of components."""

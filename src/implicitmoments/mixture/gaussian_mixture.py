@@ -56,6 +56,7 @@ SHARED_TYPES = ("full", "tied", "diag", "spherical")  # those that other librari
 SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
 INITIAL = ("auto", "moments", *SCATTERED)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+SHAPE_NUMBERS = 2**21  # features of full covariances that the check of shapes computes
 AT_FLOOR = 1.01  # times the floor: a variance below is at it
 TITLES = {
     "full": "Gaussians",
@@ -296,7 +297,8 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         notes = list(floor_notes(components_at_floor(gaussian, evidence)))
         if gaussian.covariance_type == "full" or notes:
             return notes
-        z = np.asarray(gaussian.points(sample.features), dtype=np.float64)
+        evidence = evidence.thinned(SHAPE_NUMBERS // gaussian.retyped("full").n_features)
+        z = np.asarray(gaussian.points(evidence.sample.features), dtype=np.float64)
         block = {"x": z * gaussian.unit + gaussian.centre}
         gains = {}
         for kind in richer_types(gaussian.covariance_type):
