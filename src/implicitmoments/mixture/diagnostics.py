@@ -26,6 +26,7 @@ ONE = 4.0  # times the gain by chance: pairs that lose less by a merge are likel
 ENOUGH = 10  # rows per parameter that two components need to be told from one
 SMALL_PART = 0.25  # of the largest gain in BIC: what gains less has the same cause
 MISSING = 2.0  # times what BIC charges for a component that a split has to gain
+FEW_ROWS, FEW_PER_COMPONENT = 10_000, 200  # rows on which splits and tails are judged
 ROWS_PER_SPLIT = 4_096  # of a component, on which its split is judged
 FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
 
@@ -37,6 +38,7 @@ class Evidence(NamedTuple):
     found: Shares  # of the fitted mixture
     sure: bool  # whether the search leaves no doubt
     rng: np.random.Generator
+    share: float = 1.0  # rows that one row of the sample stands for
 
     def thinned(self, most: int) -> Evidence:
         """Return the evidence of at most so many rows, evenly spaced."""
@@ -45,7 +47,8 @@ class Evidence(NamedTuple):
         few = Sample(sample.family, sample.features[rows], sample.weights[rows])
         shares = found.shares[:, rows]
         sums = np.asarray((shares * few.weights) @ few.own, dtype=np.float64)
-        return self._replace(sample=few, found=Shares(sums, shares, found.log_density[rows]))
+        thin = Shares(sums, shares, found.log_density[rows])
+        return self._replace(sample=few, found=thin, share=self.share * sample.n / few.n)
 
 
 def component_notes(evidence: Evidence) -> Iterator[Note]:
@@ -67,11 +70,14 @@ def component_notes(evidence: Evidence) -> Iterator[Note]:
                 {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1},
             )
             return
-    splits = try_splits(sample, found.shares, evidence.rng, n_rows=ROWS_PER_SPLIT)
+    few = evidence.thinned(max(FEW_ROWS, FEW_PER_COMPONENT * k))
+    splits = try_splits(few.sample, few.found.shares, evidence.rng, n_rows=ROWS_PER_SPLIT)
+    step = penalty(few.sample, 2) - penalty(few.sample, 1)
     gain = float(splits.gains.max())
     if gain > MISSING * step:
         which = np.flatnonzero(splits.gains > MISSING * step).tolist()
-        yield Note("component_missing", {"gain": 2 * (gain - step), "more": k + 1, "which": which})
+        values = {"gain": 2 * (gain - step) * few.share, "more": k + 1, "which": which}
+        yield Note("component_missing", values)
     elif not evidence.sure:
         yield Note("search_doubtful")
 
@@ -90,7 +96,7 @@ def richer_gain(evidence: Evidence, richer: Family, features: Floats) -> float:
     gain += sample.n * (richer.log_jacobian - sample.family.log_jacobian)
     k = len(found.sums)
     parameters = richer.n_parameters(k) - sample.family.n_parameters(k)
-    return 2 * gain - parameters * float(np.log(sample.n))
+    return (2 * gain - parameters * float(np.log(sample.n))) * evidence.share
 
 
 def strongest(notes: list[Note]) -> list[Note]:
@@ -107,6 +113,7 @@ def tail_notes(evidence: Evidence) -> list[Note]:
 
     Degrees of freedom from a short list, at the centres and shapes of the fit.
     """
+    evidence = evidence.thinned(FEW_ROWS)
     sample, found = evidence.sample, evidence.found
     if not isinstance(sample.family, Gaussians | Lines):
         return []
@@ -124,8 +131,8 @@ def tail_notes(evidence: Evidence) -> list[Note]:
     gaussian = float(found.log_density @ sample.weights)
     gaussian += float(coefficients_of(sample.family, found.sums, sample.rest)[1])
     gain = 2 * (float(levels.max()) - gaussian) - float(np.log(sample.n))
-    freedom = FREEDOMS[int(levels.argmax())]
-    return [Note("heavy_tails", {"freedom": freedom, "gain": gain})] if gain > 0 else []
+    values = {"freedom": FREEDOMS[int(levels.argmax())], "gain": gain * evidence.share}
+    return [Note("heavy_tails", values)] if gain > 0 else []
 
 
 def misclassification_rate(found: Shares, weights: Floats) -> float:
