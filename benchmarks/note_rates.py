@@ -3,8 +3,8 @@
     python benchmarks/note_rates.py [--seeds 40] [--first 0]
 
 Mixtures of 3 to 15 spherical components in 2 to 12 features at separations of 3, 4 and 5 noise
-deviations, with 50 rows and more in the lightest. A fit is right if its log-likelihood is at most 2
-nats below that of EM from the truth. Right fits are of spheres of one variance and of full
+deviations, with 50 rows and more in the lightest. A fit is right if its log-likelihood is at most
+2 nats below that of EM from the truth. Right fits are of spheres of one variance and of full
 covariances; fits with one component too few and one too many are of spheres.
 """
 
