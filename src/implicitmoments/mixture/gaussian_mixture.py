@@ -38,7 +38,7 @@ from implicitmoments.mixture.estimator import (
 from implicitmoments.mixture.family import Family, symmetric
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussian, Gaussians
 from implicitmoments.mixture.standard_errors import Errors
-from implicitmoments.mixture.starts import points_apart
+from implicitmoments.mixture.starts import nearest, points_apart
 from implicitmoments.mixture.students import LEAST, MOST, Student, Students
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
@@ -57,6 +57,7 @@ SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
 INITIAL = ("auto", "moments", *SCATTERED)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 SHAPE_NUMBERS = 2**21  # features of full covariances that the check of shapes computes
+START_FREEDOM = 30.0  # degrees of freedom of a start that has none
 AT_FLOOR = 1.01  # times the floor: a variance below is at it
 TITLES = {
     "full": "Gaussians",
@@ -665,7 +666,9 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
             parameters = self._gaussian()
             if self.noise == "student":
                 freedom = (
-                    self.degrees_of_freedom_ if np.isfinite(self.degrees_of_freedom_) else 30.0
+                    self.degrees_of_freedom_
+                    if np.isfinite(self.degrees_of_freedom_)
+                    else START_FREEDOM
                 )
                 return Student(parameters.weights, parameters, freedom)
             return parameters
@@ -783,10 +786,10 @@ def given_start(
     }
     z = np.asarray(rows.sample(SAMPLE_ROWS, 0).points, dtype=np.float64)
     means = arrays["means_init"] if "means_init" in arrays else spread_points(z, k)
-    apart = ((z[:, None] - means) ** 2 / np.maximum(z.var(axis=0), 1e-300)).sum(-1)
-    nearest = apart.argmin(axis=1)
-    weights = arrays.get("weights_init", np.bincount(nearest, minlength=k) + 1.0)
-    covariance = np.cov((z - means[nearest]).T, bias=True).reshape(len(own), len(own))
+    centre, unit = z.mean(axis=0), np.maximum(z.std(axis=0), 1e-150)
+    labels = nearest((z - centre) / unit, (means - centre) / unit)
+    weights = arrays.get("weights_init", np.bincount(labels, minlength=k) + 1.0)
+    covariance = np.cov((z - means[labels]).T, bias=True).reshape(len(own), len(own))
     covariance += 1e-6 * np.diag(z.var(axis=0)) + 1e-300 * np.eye(len(own))
     covariances = np.repeat(covariance[None], k, axis=0)
     if "precisions_init" in arrays:
@@ -797,7 +800,9 @@ def given_start(
         covariances = np.repeat(covariances.mean(1, keepdims=True), len(own), axis=1)
     parameters = Gaussian(weights / weights.sum(), means, covariances)
     return (
-        Student(parameters.weights, parameters, 30.0) if model.noise == "student" else parameters
+        Student(parameters.weights, parameters, START_FREEDOM)
+        if model.noise == "student"
+        else parameters
     )
 
 

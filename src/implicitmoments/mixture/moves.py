@@ -15,7 +15,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, Shares, normalise, run_em, take_steps
-from implicitmoments.mixture.family import TINY, Places, coefficients_of
+from implicitmoments.mixture.family import TINY, Family, Places, coefficients_of
 
 ROWS_PER_SPLIT = 400  # rows of a component on which its splits are tried
 TAIL = 0.12  # share of the rows beyond a cut in a tail
@@ -146,17 +146,26 @@ def _divide(local: Sample, halves: Floats) -> Floats:
     return np.asarray((flat @ local.own).reshape(k, a, 2, -1), dtype=np.float64)
 
 
+def likelihood_gaps(family: Family, sums: Floats, shared: Floats | None) -> tuple[Floats, Floats]:
+    """Return the log-likelihood (k,) of the rows of each component at its coefficients.
+
+    And what they lose at the coefficients of each other component, (k, k).
+    """
+    coefficients = family.natural(sums, shared)[:, family.linear]
+    own = sums[:, family.linear]
+    alone = (own * coefficients).sum(1)
+    gaps = alone[:, None] - own @ coefficients.T
+    return alone, gaps
+
+
 def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
     """Return pairs of components and what a merge loses if rows stay where they are.
 
     Each component is paired with those at whose coefficients its rows are most likely.
     """
-    family = sample.family
+    family, most = sample.family, min(most, len(sums) - 1)
     shared = family.pool(sums, sample.rest)
-    coefficients = family.natural(sums, shared)[:, family.linear]
-    own = sums[:, family.linear]
-    alone, most = (own * coefficients).sum(1), min(most, len(sums) - 1)
-    apart = alone[:, None] - own @ coefficients.T
+    alone, apart = likelihood_gaps(family, sums, shared)
     apart = np.minimum(apart, apart.T)
     np.fill_diagonal(apart, np.inf)
     partners = np.argpartition(apart, most - 1, axis=1)[:, :most]
@@ -375,10 +384,8 @@ def try_moves(
 
 def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:
     """Return the components (t, a) nearest to some components, which come first."""
-    family = sample.family
-    coefficients = family.natural(sums, family.pool(sums, sample.rest))[:, family.linear]
-    own = sums[:, family.linear]
-    apart = ((own * coefficients).sum(1)[:, None] - own @ coefficients.T) / (own[:, :1] + TINY)
+    shared = sample.family.pool(sums, sample.rest)
+    apart = likelihood_gaps(sample.family, sums, shared)[1] / (sums[:, :1] + TINY)
     apart = np.minimum(apart, apart.T)
     np.fill_diagonal(apart, -np.inf)
     return np.argsort(apart[which], axis=1)[:, :NEAR]

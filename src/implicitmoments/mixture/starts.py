@@ -237,6 +237,5 @@ def decoded_start(
     if not np.isfinite(found.guesses).all():
         return None
     means = np.asarray(found.guesses, dtype=np.float64)
-    nearest = np.argmin(((points[:, None] - means) ** 2).sum(-1), axis=1)
-    shares = np.eye(k)[nearest].T * sample.weights
+    shares = np.eye(k)[nearest(points, means)].T * sample.weights
     return (shares + 1e-3 * sample.weights / k) @ sample.own, found
