@@ -16,8 +16,8 @@ HOMES = [
     *(
         f"implicitmoments.{folder}"
         for folder in (
-            *("circuits", "datasets", "moments", "plot", "problems", "projections", "report"),
-            *("rows", "testing", "theory"),
+            *("circuits", "datasets", "moments", "paper", "plot", "problems", "projections"),
+            *("report", "rows", "testing", "theory"),
         )
     ),
 ]
