@@ -10,12 +10,12 @@ from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
 from implicitmoments.mixture.family import classified_level
 from implicitmoments.mixture.moves import (
+    Improved,
     improve,
     merge_losses,
     merge_pairs,
     merge_to,
     split_components,
-    try_splits,
 )
 from implicitmoments.mixture.starts import merge_groups, micro_components
 
@@ -26,8 +26,7 @@ LEAST_GAIN = 0.1  # nats by which a criterion has to rise
 class Choice(NamedTuple):
     """A mixture whose number of components was chosen."""
 
-    sums: Floats  # (k, s)
-    criterion: float  # log-likelihood less half the penalty of BIC
+    end: Improved
     bic: dict[int, float]  # the least BIC that was seen for each number
 
 
@@ -45,25 +44,23 @@ def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:
     seen: dict[int, float] = {}
     step = penalty(sample, 2) - penalty(sample, 1)
 
-    def judge(level: float, k: int) -> float:
-        level += sample.n * sample.family.log_jacobian
+    def judge(end: Improved) -> float:
+        k, level = len(end.sums), end.level + sample.n * sample.family.log_jacobian
         seen[k] = min(seen.get(k, np.inf), -2 * (level - penalty(sample, k)))
         return level - penalty(sample, k)
 
-    sums = first_guess(sample, rng, most)
-    (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
-    best, better = judge(float(level), len(sums)), True
+    best = improve(sample, first_guess(sample, rng, most), rng, 0)
+    value, better = judge(best), True
     while better:
         better = False
-        for trial in neighbours(sample, sums, step, most, rng):
+        for trial in neighbours(sample, best, step, most):
             wider = run_em(sample, trial[None], max_iter=24).sums[0]
-            pruned = merge_while_cheap(sample, wider, step)
-            end = improve(sample, pruned, rng)
-            value = judge(end.level, len(end.sums))
-            if value > best + LEAST_GAIN:
-                best, sums, better = value, end.sums, True
+            end = improve(sample, merge_while_cheap(sample, wider, step), rng)
+            new = judge(end)
+            if new > value + LEAST_GAIN:
+                value, best, better = new, end, True
                 break
-    return Choice(sums, best, dict(sorted(seen.items())))
+    return Choice(best, dict(sorted(seen.items())))
 
 
 def first_guess(sample: Sample, rng: np.random.Generator, most: int) -> Floats:
@@ -81,19 +78,18 @@ def first_guess(sample: Sample, rng: np.random.Generator, most: int) -> Floats:
     return max(path, key=criterion)
 
 
-def neighbours(
-    sample: Sample, sums: Floats, step: float, most: int, rng: np.random.Generator
-) -> list[Floats]:
+def neighbours(sample: Sample, end: Improved, step: float, most: int) -> list[Floats]:
     """Return mixtures with more components, where splits may pay, and with one fewer."""
-    found = sample.shares(sums)
-    splits = try_splits(sample, found.shares, rng)
-    order, room = np.argsort(-splits.gains), most - len(sums)
-    paying = min(int(np.sum(splits.gains > step)), room)
+    if end.prospects is None:
+        raise ValueError("the end of a search has prospects")
+    found, splits, _ = end.prospects
+    k, order = len(end.sums), np.argsort(-splits.gains)
+    paying = min(int(np.sum(splits.gains > step)), most - k)
     counts = [paying] if paying > 1 else []
-    if room > 0 and 2 * splits.gains.max() > step:
+    if most > k and 2 * splits.gains.max() > step:
         counts.append(1)
     trials = [split_components(found.sums, splits.parts, order[:count]) for count in counts]
-    return trials + ([merge_to(sample, sums, len(sums) - 1)] if len(sums) > 1 else [])
+    return trials + ([merge_to(sample, end.sums, k - 1)] if k > 1 else [])
 
 
 def merge_while_cheap(sample: Sample, sums: Floats, most_loss: float) -> Floats:

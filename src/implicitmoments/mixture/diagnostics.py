@@ -7,17 +7,23 @@ covariance or noise are judged by one M-step with the responsibilities of the fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.choose_k import penalty
 from implicitmoments.mixture.em import Sample, Shares, normalise
-from implicitmoments.mixture.family import TINY, Family, classified_level, coefficients_of
+from implicitmoments.mixture.family import (
+    TINY,
+    Family,
+    all_coefficients,
+    classified_level,
+    coefficients_of,
+)
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
-from implicitmoments.mixture.moves import chance_gain, merge_losses, try_splits
+from implicitmoments.mixture.moves import Prospects, chance_gain, merge_losses, try_splits
 from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
@@ -26,8 +32,8 @@ ONE = 4.0  # times the gain by chance: pairs that lose less by a merge are likel
 ENOUGH = 10  # rows per parameter that two components need to be told from one
 SMALL_PART = 0.25  # of the largest gain in BIC: what gains less has the same cause
 MISSING = 2.0  # times what BIC charges for a component that a split has to gain
-FEW_ROWS, FEW_PER_COMPONENT = 10_000, 200  # rows on which splits and tails are judged
-ROWS_PER_SPLIT = 4_096  # of a component, on which its split is judged
+FEW_ROWS, FEW_PER_COMPONENT = 4_000, 200  # rows on which shapes and tails are judged
+ROWS_PER_SPLIT = 4_096  # of a component, on which a promising split is judged
 FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
 
 
@@ -36,6 +42,7 @@ class Evidence(NamedTuple):
 
     sample: Sample
     found: Shares  # of the fitted mixture
+    prospects: Prospects | None  # of the search, if there was one
     sure: bool  # whether the search leaves no doubt
     rng: np.random.Generator
     share: float = 1.0  # rows that one row of the sample stands for
@@ -51,96 +58,101 @@ class Evidence(NamedTuple):
         return self._replace(sample=few, found=thin, share=self.share * sample.n / few.n)
 
 
-def component_notes(evidence: Evidence) -> Iterator[Note]:
+def fit_notes(evidence: Evidence) -> list[Note]:
+    """Return notes on the number and shape of components, the strongest of one cause."""
+    n, k = evidence.sample.n, len(evidence.found.sums)
+    if n < ROWS_PER_COMPONENT * k:
+        return [Note("few_rows_per_component", {"n": round(n), "k": k})]
+    notes = [*number_notes(evidence), *shape_notes(evidence)]
+    most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
+    # a component that is not round looks like two, and has heavy tails
+    return [note for note in notes if note.values.get("gain", most) >= SMALL_PART * most]
+
+
+def number_notes(evidence: Evidence) -> Iterator[Note]:
     """Yield notes on the number of components."""
     sample, found = evidence.sample, evidence.found
-    k = len(found.sums)
-    if sample.n < ROWS_PER_COMPONENT * k:
-        yield Note("few_rows_per_component", {"n": round(sample.n), "k": k})
-        return
+    k, chance = len(found.sums), chance_gain(sample)
     step = penalty(sample, 2) - penalty(sample, 1)
+    seen = evidence.prospects
+    merges = merge_losses(sample, found) if seen is None else seen.merges
     if k > 1:
-        merges = merge_losses(sample, found)
-        loss, chance = float(merges.losses[0]), chance_gain(sample)
-        pair = [int(merges.first[0]), int(merges.second[0])]
+        loss, pair = float(merges.losses[0]), [int(merges.first[0]), int(merges.second[0])]
         enough = found.sums[pair, 0].sum() > ENOUGH * 2 * chance
         if enough and loss < min(ONE * chance, step):
-            yield Note(
-                "components_are_one",
-                {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1},
-            )
+            values = {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1}
+            yield Note("components_are_one", values)
             return
-    few = evidence.thinned(max(FEW_ROWS, FEW_PER_COMPONENT * k))
-    splits = try_splits(few.sample, few.found.shares, evidence.rng, n_rows=ROWS_PER_SPLIT)
-    step = penalty(few.sample, 2) - penalty(few.sample, 1)
-    gain = float(splits.gains.max())
-    if gain > MISSING * step:
-        which = np.flatnonzero(splits.gains > MISSING * step).tolist()
-        values = {"gain": 2 * (gain - step) * few.share, "more": k + 1, "which": which}
-        yield Note("component_missing", values)
+    splits = try_splits(sample, found.shares, evidence.rng) if seen is None else seen.splits
+    which = np.flatnonzero(splits.gains > step)
+    if len(which):  # on more of their rows
+        splits = try_splits(sample, found.shares[which], evidence.rng, n_rows=ROWS_PER_SPLIT)
+        which = which[splits.gains > MISSING * step]
+    if len(which):
+        gain = 2 * (float(splits.gains.max()) - step)
+        yield Note("component_missing", {"gain": gain, "more": k + 1, "which": which.tolist()})
     elif not evidence.sure:
         yield Note("search_doubtful")
 
 
-def richer_gain(evidence: Evidence, richer: Family, features: Floats) -> float:
-    """Return by how much BIC falls with a richer family, after one M-step.
+def shape_notes(evidence: Evidence) -> Iterator[Note]:
+    """Yield notes on components at their floor, of a richer shape, or with heavy tails."""
+    family, sums = evidence.sample.family, evidence.found.sums
+    low = family.at_floor(sums, family.pool(sums, evidence.sample.rest))
+    if len(low):
+        yield Note("at_floor", {"which": low.tolist()})
+        return
+    few = evidence.thinned(max(FEW_ROWS, FEW_PER_COMPONENT * len(sums)))
+    gains = {richer.name: richer_gain(few, richer) for richer in family.richer()}
+    best = max(gains, key=gains.__getitem__, default="")
+    if gains and gains[best] > 0:
+        yield Note(family.richer_note, {"kind": best, "gain": gains[best]})
+    yield from tail_notes(few)
 
-    ``features`` are those of the richer family for the rows of the sample.
-    """
+
+def richer_gain(evidence: Evidence, richer: Family) -> float:
+    """Return by how much BIC falls with a richer family, after one M-step."""
     sample, found = evidence.sample, evidence.found
-    weighted = found.shares * sample.weights
-    sums = np.asarray(weighted @ features, dtype=np.float64)
+    k = len(found.sums)
+    parameters = richer.n_parameters(k) - sample.family.n_parameters(k)
+    if parameters > sample.n:  # more than the rows can pay for
+        return -np.inf
+    features = sample.family.convert(sample.features, richer)
+    sums = np.asarray((found.shares * sample.weights) @ features, dtype=np.float64)
     own, total = sums[:, : richer.n_own], sums.sum(0)
     gain = classified_level(richer, own, total[richer.n_own :])
     gain -= classified_level(sample.family, found.sums, sample.rest)
     gain += sample.n * (richer.log_jacobian - sample.family.log_jacobian)
-    k = len(found.sums)
-    parameters = richer.n_parameters(k) - sample.family.n_parameters(k)
     return (2 * gain - parameters * float(np.log(sample.n))) * evidence.share
 
 
-def strongest(notes: list[Note]) -> list[Note]:
-    """Return notes without those that name a small part of the largest gain in BIC.
-
-    They may have one cause: a component that is not round looks like two, and has heavy tails.
-    """
-    most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
-    return [note for note in notes if note.values.get("gain", most) >= SMALL_PART * most]
-
-
-def tail_notes(evidence: Evidence) -> list[Note]:
-    """Return a note if Student's t describes the distances from the centres better.
+def tail_notes(evidence: Evidence) -> Iterator[Note]:
+    """Yield a note if Student's t describes the distances from the centres better.
 
     Degrees of freedom from a short list, at the centres and shapes of the fit.
     """
-    evidence = evidence.thinned(FEW_ROWS)
     sample, found = evidence.sample, evidence.found
     if not isinstance(sample.family, Gaussians | Lines):
-        return []
-    students = Students.of(sample.family)
-    parameters = sample.family.parameters(found.sums, sample.rest)
-    own, shared = students.base.vectors(parameters)
-    rivals = [students.coefficients_at(own, np.append(shared, nu)) for nu in FREEDOMS]
-    coefficients = np.stack(rivals)
-    coefficients[..., 0] += np.log(np.maximum(parameters.weights, TINY))
-    features = np.hstack([sample.features[:, :1], sample.features, sample.features[:, :1]])
-    flat = coefficients.reshape(-1, coefficients.shape[-1]).astype(features.dtype, copy=False)
-    logits = students.logits(flat, features)
-    log_density, _ = normalise(np.asarray(logits).reshape(len(FREEDOMS), -1, len(features)))
-    levels = np.asarray(log_density) @ sample.weights
+        return
+    students, features = Students.of(sample.family), sample.features
+    features = np.hstack([features[:, :1], features, features[:, :1]])
+    parameters = sample.family.estimate(found.sums, sample.family.pool(found.sums, sample.rest))
+    logs = np.log(np.maximum(found.sums[:, 0] / found.sums[:, 0].sum(), TINY))
+    levels = []
+    for freedom in FREEDOMS:
+        rival = parameters | {"freedom": np.full((1, 1), freedom)}
+        coefficients = all_coefficients(students, rival).astype(features.dtype, copy=False)
+        coefficients[:, 0] += logs
+        log_density = normalise(students.logits(coefficients, features))[0]
+        levels.append(float(np.asarray(log_density) @ sample.weights))
     gaussian = float(found.log_density @ sample.weights)
     gaussian += float(coefficients_of(sample.family, found.sums, sample.rest)[1])
-    gain = 2 * (float(levels.max()) - gaussian) - float(np.log(sample.n))
-    values = {"freedom": FREEDOMS[int(levels.argmax())], "gain": gain * evidence.share}
-    return [Note("heavy_tails", values)] if gain > 0 else []
+    gain = 2 * (max(levels) - gaussian) - float(np.log(sample.n))
+    if gain > 0:
+        freedom = FREEDOMS[int(np.argmax(levels))]
+        yield Note("heavy_tails", {"freedom": freedom, "gain": gain * evidence.share})
 
 
 def misclassification_rate(found: Shares, weights: Floats) -> float:
     """Return the expected share of rows that are not of their most probable component."""
     return float((1 - found.shares.max(0)) @ weights / weights.sum())
-
-
-def floor_notes(which: Any) -> Iterator[Note]:
-    """Yield a note on components whose variance is at its floor."""
-    if len(which):
-        yield Note("at_floor", {"which": [int(i) for i in which]})

@@ -101,6 +101,10 @@ class Sample:
         """Return groups of rows (G, m), with weights of their own."""
         return Sample(self.family, self.features[places], weights)
 
+    def group(self, g: int) -> Sample:
+        """Return the rows of one group."""
+        return Sample(self.family, self.features[g], self.weights[g])
+
     def blocks(self, n_components: int) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield slices of rows, their own features and their weights."""
         size = max(256, BLOCK_NUMBERS // n_components)
@@ -223,15 +227,16 @@ def expect(
     flat = _like(coefficients.reshape((*lead, batch * k, s)), features)
     logits = family.logits(flat, features)
     kept = xp.asarray(logits, copy=True) if family.needs_logits else None
-    log_density, shares = normalise(xp.reshape(logits, (*lead, batch, k, n)))
-    shares *= xp.astype(weights, shares.dtype, copy=False)[..., None, None, :]
+    log_density, shares = normalise(
+        xp.reshape(logits, (*lead, batch, k, n)), weights[..., None, None, :]
+    )
     sums = family.sum_features(xp.reshape(shares, (*lead, batch * k, n)), features, flat, kept)
     sums = xp.astype(sums, xp.float64, copy=False)
     return log_density, shares, xp.reshape(sums, (*lead, batch, k, -1))
 
 
-def normalise(logits: Array) -> tuple[Array, Array]:
-    """Return the log densities (..., n) of mixtures, and responsibilities (..., k, n).
+def normalise(logits: Array, weights: Array | float = 1.0) -> tuple[Array, Array]:
+    """Return the log densities (..., n) of mixtures, and weighted responsibilities (..., k, n).
 
     In NumPy the responsibilities replace the logits.
     """
@@ -242,13 +247,14 @@ def normalise(logits: Array) -> tuple[Array, Array]:
             np.maximum(logits, LOWEST, out=logits)
         np.exp(logits, out=logits)
         total = logits.sum(-2, keepdims=True)
-        np.divide(logits, total, out=logits)
+        np.multiply(logits, (weights / total).astype(logits.dtype, copy=False), out=logits)
         return (top + np.log(total))[..., 0, :], logits
     xp = namespace_of(logits)
     top = xp.max(logits, axis=-2, keepdims=True)
     shares = xp.exp(logits - top)
     total = xp.sum(shares, axis=-2, keepdims=True)
-    return (top + xp.log(total))[..., 0, :], shares / total
+    scale = xp.astype(weights / total, logits.dtype, copy=False)
+    return (top + xp.log(total))[..., 0, :], shares * scale
 
 
 def _like(coefficients: Floats, features: Array) -> Array:

@@ -16,13 +16,7 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
-from implicitmoments.mixture.diagnostics import (
-    Evidence,
-    component_notes,
-    misclassification_rate,
-    strongest,
-    tail_notes,
-)
+from implicitmoments.mixture.diagnostics import Evidence, fit_notes, misclassification_rate
 from implicitmoments.mixture.em import (
     SINGLE_ERROR,
     Course,
@@ -32,14 +26,20 @@ from implicitmoments.mixture.em import (
     normalise,
     run_em,
 )
-from implicitmoments.mixture.family import Family
+from implicitmoments.mixture.family import Family, Parameters, all_coefficients
+from implicitmoments.mixture.moves import Improved
 from implicitmoments.mixture.standard_errors import MOST_PARAMETERS, Errors, standard_errors
-from implicitmoments.mixture.starts import decoded_start, find_optimum, micro_components
+from implicitmoments.mixture.starts import (
+    decoded_start,
+    find_optimum,
+    given_start,
+    micro_components,
+)
 from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import Block, Rows, as_seed
 from implicitmoments.rows.inputs import open_rows
-from implicitmoments.validation import ROWS_PER_COMPONENT as FEWEST_ROWS
 from implicitmoments.validation import (
+    ROWS_PER_COMPONENT,
     check_enough_rows,
     check_errors,
     check_number,
@@ -48,7 +48,7 @@ from implicitmoments.validation import (
 )
 
 SAMPLE_ROWS = 20_000  # rows of a search at least, if there are so many
-ROWS_PER_COMPONENT = 400  # of a search
+SAMPLE_PER_COMPONENT = 400
 FEW_ROWS, FEW_PER_PARAMETER = 2_000, 20  # of the first, small sample
 EXACT_STEPS = 9  # of EM at the end that are always made in double precision
 FORGETTING = 0.7  # exponent of the share of a batch in the sums of ``partial_fit``
@@ -64,7 +64,7 @@ class Options:
     tol: float
     n_moves: int = 40
     n_init: int = 1
-    start: Any = None  # parameters from which EM starts
+    start: Parameters | None = None  # parameters from which EM starts
     initial: str = "merge"  # "merge", "k-means++" or "moments"
     order: int | None = None  # r of decoded moments of orders 2r and 3r
 
@@ -74,16 +74,15 @@ class Found(NamedTuple):
 
     family: Family
     sample: Sample
-    sums: Floats  # (k, s)
-    sure: bool  # whether the search leaves no doubt
+    end: Improved
     stats: dict[str, Any]
 
     @property
     def bic(self) -> float:
         """The Bayesian information criterion in the sample, in the user's units."""
-        level = float(self.sample.e_step(self.sums[None]).levels[0])
+        level = float(self.sample.e_step(self.end.sums[None]).levels[0])
         level += self.sample.n * self.family.log_jacobian
-        n_parameters = self.family.n_parameters(len(self.sums))
+        n_parameters = self.family.n_parameters(len(self.end.sums))
         return -2 * level + n_parameters * math.log(self.sample.n)
 
 
@@ -97,38 +96,91 @@ class Fit(NamedTuple):
     n: float  # the sum of their weights
     course: Course
 
+    @property
+    def weights(self) -> Floats:
+        """The weights of the components."""
+        return np.asarray(self.sums[:, 0] / self.sums[:, 0].sum())
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters in the units of the family."""
+        family = self.found.family
+        return family.estimate(self.sums, family.pool(self.sums, self.rest))
+
 
 def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.Generator) -> Found:
     """Search for a mixture in a sample of the rows."""
     began = perf_counter()
     family = family.prepare(rows)
-    stats: dict[str, Any] = {}
+    if options.start is not None:  # its shared parameters may differ from those of the rows
+        family = family.unshared()
     sample = draw_sample(family, rows, rows_for(family, options.k), rng)
     if family.similar_if_near:
         check_distinct(sample, options.k or 1, rows.total)
-    if options.start is not None:
-        sums, sure, stats["start"] = family.sums_of(options.start, sample.n), True, "given"
-    else:
-        sums, sure = search(family, rows, sample, options, rng, stats)
+    stats: dict[str, Any] = {"start": options.initial, "sample_rows": len(sample.weights)}
+    end = search(family, rows, sample, options, rng, stats)
     stats["seconds_search"] = perf_counter() - began
-    return Found(family, sample, sums, sure, stats)
+    return Found(family, sample, end, stats)
 
 
-def fit_all_rows(found: Found, rows: Rows, options: Options) -> Fit:
-    """Run EM on all rows from what a search found."""
-    began = perf_counter()
-    exact, course = run_on_all_rows(found.sample, rows, found.sums, options)
-    shift = found.family.log_jacobian
-    level = float(exact.e_step(course.sums).levels[0]) + exact.n * shift
-    history = [value / exact.n + shift for value in course.history]
-    found.stats["mean_log_likelihood_history"] = [*history, level / exact.n]
-    found.stats["seconds_em"] = perf_counter() - began
-    return Fit(found, course.sums[0], exact.rest, level, exact.n, course)
+def search(
+    family: Family,
+    rows: Rows,
+    sample: Sample,
+    options: Options,
+    rng: np.random.Generator,
+    stats: dict[str, Any],
+) -> Improved:
+    """Return the best mixture (k, s) of a sample."""
+    k, start = options.k, None
+    if options.start is not None:
+        stats["start"], given = "given", options.start
+        return as_found(given_start(sample, k or len(given["weights"]), given, rng))
+    if k is None:
+        end, stats["bic_by_n_components"] = choose_k(sample, rng, options.most)
+        return end
+    few = max(FEW_ROWS, FEW_PER_PARAMETER * family.n_parameters(k))
+    if options.initial != "merge" or options.n_moves == 0:
+        start = plain_start(sample, k, options, rng, stats)
+        if options.n_moves == 0:
+            return as_found(start)
+    elif 3 * few < len(sample.weights):
+        small = draw_sample(family, rows, few, rng)
+        start = find_optimum(small, k, rng, options.n_moves, patience=0).sums
+    ends = [find_optimum(sample, k, rng, options.n_moves, start=start)]
+    ends += [find_optimum(sample, k, rng, options.n_moves) for _ in range(options.n_init - 1)]
+    return max(ends, key=lambda end: end.level)
+
+
+def as_found(sums: Floats) -> Improved:
+    """Return a start as if a search had ended there."""
+    return Improved(math.nan, sums, settled=True, prospects=None)
+
+
+def plain_start(
+    sample: Sample, k: int, options: Options, rng: np.random.Generator, stats: dict[str, Any]
+) -> Floats:
+    """Return a start without a search: k-means groups, or components decoded from moments."""
+    sums = micro_components(sample, k, rng)
+    sums = np.resize(sums, (k, sums.shape[1]))  # equal rows have fewer groups
+    if options.initial != "moments":
+        return sums
+    sums = np.asarray(run_em(sample, sums[None], max_iter=30).sums[0])
+    decoded = decoded_start(sample, sums, options.order, rng)
+    stats["start"] = "k-means++"
+    if decoded is None:
+        return sums
+    stats["components"] = decoded[1]
+    levels, ends = run_em(sample, np.stack([sums, decoded[0]]), max_iter=60)[:2]
+    if levels[1] < levels[0] - 0.1:
+        return np.asarray(ends[0])
+    stats["start"] = "moments"
+    return np.asarray(ends[1])
 
 
 def rows_for(family: Family, k: int | None) -> int:
     """Return how many rows a search for k components holds."""
-    return max(SAMPLE_ROWS, (k or 1) * max(ROWS_PER_COMPONENT, 2 * family.n_parameters(1)))
+    return max(SAMPLE_ROWS, (k or 1) * max(SAMPLE_PER_COMPONENT, 2 * family.n_parameters(1)))
 
 
 def draw_sample(family: Family, rows: Rows, n: int, rng: np.random.Generator) -> Sample:
@@ -159,6 +211,18 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
     )
 
 
+def fit_all_rows(found: Found, rows: Rows, options: Options) -> Fit:
+    """Run EM on all rows from what a search found."""
+    began = perf_counter()
+    exact, course = run_on_all_rows(found.sample, rows, found.end.sums, options)
+    shift = found.family.log_jacobian
+    level = float(exact.e_step(course.sums).levels[0]) + exact.n * shift
+    history = [value / exact.n + shift for value in course.history]
+    found.stats["mean_log_likelihood_history"] = [*history, level / exact.n]
+    found.stats["seconds_em"] = perf_counter() - began
+    return Fit(found, course.sums[0], exact.rest, level, exact.n, course)
+
+
 def run_on_all_rows(
     sample: Sample, rows: Rows, sums: Floats, options: Options
 ) -> tuple[FeatureRows, Course]:
@@ -181,59 +245,6 @@ def run_on_all_rows(
     return exact, last._replace(n_iter=first.n_iter + last.n_iter, history=history)
 
 
-def search(
-    family: Family,
-    rows: Rows,
-    sample: Sample,
-    options: Options,
-    rng: np.random.Generator,
-    stats: dict[str, Any],
-) -> tuple[Floats, bool]:
-    """Return the best mixture (k, s) of a sample, and whether the search leaves no doubt."""
-    stats |= {"start": options.initial, "sample_rows": len(sample.weights)}
-    if options.k is None:
-        choice = choose_k(sample, rng, options.most)
-        stats["bic_by_n_components"] = choice.bic
-        return choice.sums, True
-    k, start = options.k, None
-    few = max(FEW_ROWS, FEW_PER_PARAMETER * family.n_parameters(k))
-    if options.initial != "merge" or options.n_moves == 0:
-        start = plain_start(sample, options, rng, stats)
-        if options.n_moves == 0:
-            return start, True
-    elif 3 * few < len(sample.weights):
-        small = draw_sample(family, rows, few, rng)
-        start = find_optimum(small, k, rng, options.n_moves, n_chains=1).sums
-    best = find_optimum(sample, k, rng, options.n_moves, start=start)
-    for _ in range(options.n_init - 1):
-        other = find_optimum(sample, k, rng, options.n_moves)
-        levels = [sample.e_step(each.sums[None]).levels[0] for each in (best, other)]
-        best = other if levels[1] > levels[0] else best
-    return best
-
-
-def plain_start(
-    sample: Sample, options: Options, rng: np.random.Generator, stats: dict[str, Any]
-) -> Floats:
-    """Return a start without a search: k-means groups, or components decoded from moments."""
-    k = options.k or 1
-    sums = micro_components(sample, k, rng)
-    if len(sums) < k:  # equal rows
-        sums = np.repeat(sample.total[None, : sample.family.n_own], k, axis=0) / k
-    if options.initial != "moments":
-        return sums
-    sums = np.asarray(run_em(sample, sums[None], max_iter=30).sums[0])
-    decoded = decoded_start(sample, sums, options.order, rng)
-    if decoded is None:
-        stats["start"] = "k-means++"
-        return sums
-    stats["components"] = decoded[1]
-    levels, ends = run_em(sample, np.stack([sums, decoded[0]]), max_iter=60)[:2]
-    better = int(levels[1] >= levels[0] - 0.1)
-    stats["start"] = ("k-means++", "moments")[better]
-    return np.asarray(ends[better])
-
-
 @dataclass(frozen=True, eq=False)
 class Evaluator:
     """A fitted mixture as a function of rows: log densities and responsibilities."""
@@ -242,10 +253,9 @@ class Evaluator:
     coefficients: Floats  # (k, n_features), log weights included
 
     @classmethod
-    def of(cls, family: Family, parameters: Any) -> Evaluator:
-        """Return the mixture of some parameters; the family has units of its own."""
-        coefficients = family.coefficients_at(*family.vectors(parameters))
-        weights = np.asarray(parameters.weights, dtype=np.float64)
+    def of(cls, family: Family, weights: Floats, parameters: Parameters) -> Evaluator:
+        """Return the mixture of parameters in the user's units."""
+        coefficients = all_coefficients(family, family.from_user(parameters))
         coefficients[:, 0] += np.log(np.maximum(weights / weights.sum(), 1e-300))
         return cls(family, coefficients)
 
@@ -304,13 +314,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     max_iter: int
     max_components: int
     errors: str | None
+    drop_outliers: bool
     weights_: Any
     iterative: ClassVar[bool] = True
     answers: ClassVar[Mapping[str, str]] = {}
 
     # what a subclass supplies
 
-    def _families(self, start: Any) -> list[Family]:
+    def _families(self, start: Parameters | None) -> list[Family]:
         """Return the families that compete by BIC, most often one, or the one of a start."""
         raise NotImplementedError
 
@@ -318,23 +329,19 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         """Return the rows of the fit: without outliers and constant columns."""
         raise NotImplementedError
 
-    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:
-        """Set the fitted attributes in the library of the rows."""
+    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:
+        """Set the fitted attributes, in the user's units and the library of the rows."""
         raise NotImplementedError
 
-    def _store_errors(self, errors: Errors | None) -> None:
-        """Set the standard errors; None for none."""
+    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
+        """Set the standard errors; of weights None for none at all, of others None for NaN."""
         raise NotImplementedError
 
     def _evaluator(self) -> Evaluator:
         """Return the fitted mixture as a function of rows."""
         raise NotImplementedError
 
-    def _shape_notes(self, evidence: Evidence) -> list[Note]:
-        """Return notes on the shape of components."""
-        raise NotImplementedError
-
-    def _start_parameters(self, rows: Rows) -> Any:  # noqa: ARG002
+    def _start_parameters(self, rows: Rows) -> Parameters | None:  # noqa: ARG002
         """Return the parameters from which EM starts, if the user gave any."""
         return None
 
@@ -349,9 +356,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _fit_rows(self, rows: Rows, rng: np.random.Generator) -> Fit:
         """Fit the family, or the one of least BIC."""
         options = self._options(rows)
-        found = [
-            search_sample(family, rows, options, rng) for family in self._families(options.start)
-        ]
+        families = self._families(options.start)
+        found = [search_sample(family, rows, options, rng) for family in families]
         best = found[0]
         if len(found) > 1:
             criteria = [each.bic for each in found]
@@ -362,62 +368,66 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     def _options(self, rows: Rows) -> Options:
         auto = self.n_components == "auto"
+        fewest = max(ROWS_PER_COMPONENT, self._unknowns(rows) + 1)
         return Options(
             k=None if auto else int(self.n_components),
-            most=max(1, min(self.max_components, rows.kept, round(rows.total) // FEWEST_ROWS)),
+            most=max(1, min(self.max_components, rows.kept, round(rows.total) // fewest)),
             max_iter=self.max_iter,
             tol=self.tol,
             start=self._start_parameters(rows),
         )
 
+    def _unknowns(self, rows: Rows) -> int:  # noqa: ARG002
+        """Return the rows that determine one component exactly."""
+        return 0
+
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         """Set all fitted attributes, the heaviest component first unless they were given."""
-        family, sample = fit.found.family, fit.found.sample
-        if fit.found.stats["start"] != "given":
-            fit = fit._replace(sums=fit.sums[np.argsort(-fit.sums[:, 0], kind="stable")])
-        parameters = family.parameters(fit.sums, fit.rest)
-        self._store_parameters(family, parameters, rows.first["x"])
+        family, sample, end, stats = fit.found
+        prospects = end.prospects
+        if stats["start"] != "given":
+            order = np.argsort(-fit.sums[:, 0], kind="stable")
+            fit = fit._replace(sums=fit.sums[order])
+            prospects = None if prospects is None else prospects.reordered(order)
+        parameters, weights = fit.parameters, fit.weights
+        self._store_parameters(
+            family, {"weights": weights, **family.to_user(parameters)}, rows.first["x"]
+        )
         self.lower_bound_ = fit.level / fit.n
         self.n_iter_, self.converged_ = fit.course.n_iter, fit.course.converged
-        shares = sample.shares(fit.sums * (sample.n / fit.n))
-        evidence = Evidence(sample, shares, fit.found.sure, np.random.default_rng(0))
-        self.notes_ = Notes([*self._fit_notes(evidence), *notes])
-        self._keep_errors(fit, parameters)
-        rate = misclassification_rate(shares, sample.weights)
+        found = sample.shares(fit.sums * (sample.n / fit.n))
+        evidence = Evidence(sample, found, prospects, end.settled, np.random.default_rng(0))
+        self.notes_ = Notes([*fit_notes(evidence), *self._limit_notes(), *notes])
+        errors = None
+        if self.errors is not None:
+            errors = standard_errors(
+                sample, weights, parameters, fit.n, robust=self.errors == "robust"
+            )
+            self._note_errors(errors, family.n_parameters(len(weights)))
+        self._store_errors(*(errors or (None, None)))
         counts = {
             "rows_used": rows.kept,
             "rows_counted": rows.total,
             "outliers": n_outliers(notes),
         }
-        self.stats_ = {**fit.found.stats, **counts, "misclassification_rate": rate}
+        rate = misclassification_rate(found, sample.weights)
+        self.stats_ = {**stats, **counts, "misclassification_rate": rate}
 
-    def _fit_notes(self, evidence: Evidence) -> list[Note]:
-        """Return notes on the number and shape of components, and on convergence."""
-        found = list(component_notes(evidence))
-        if "few_rows_per_component" not in [note.code for note in found]:
-            found += self._shape_notes(evidence)
-            found += [] if any(note.code == "at_floor" for note in found) else tail_notes(evidence)
-        found = strongest(found)
-        k, most = len(evidence.found.sums), self.max_components
-        if self.n_components == "auto" and k == most:
-            found.append(Note("stopped_at_max_components", {"most": most}))
+    def _limit_notes(self) -> list[Note]:
+        """Return notes on limits that the fit reached."""
+        found = []
+        if self.n_components == "auto" and self._k() == self.max_components:
+            found.append(Note("stopped_at_max_components", {"most": self.max_components}))
         if not self.converged_:
             found.append(Note("not_converged", {"max_iter": self.max_iter}))
         return found
 
-    def _keep_errors(self, fit: Fit, parameters: Any) -> None:
-        """Compute standard errors, if asked for; note where there are none."""
-        if self.errors is None:
-            self._store_errors(None)
-            return
-        robust = self.errors == "robust"
-        found = standard_errors(fit.found.sample, parameters, fit.n, robust=robust)
-        self._store_errors(found)
-        if found.family is None or np.isnan(found.weights).any():
-            n = fit.found.family.n_parameters(len(fit.sums))
-            values = {"n": n, "most": MOST_PARAMETERS} if n > MOST_PARAMETERS else {"n": n}
-            code = "errors_too_large" if n > MOST_PARAMETERS else "errors_unknown"
-            self.notes_.append(Note(code, values))
+    def _note_errors(self, errors: Errors, n: int) -> None:
+        """Note where there are no standard errors."""
+        if n > MOST_PARAMETERS:
+            self.notes_.append(Note("errors_too_large", {"n": n, "most": MOST_PARAMETERS}))
+        elif errors.parameters is None or np.isnan(errors.weights).any():
+            self.notes_.append(Note("errors_unknown", {"n": n}))
 
     # partial fit
 
@@ -429,37 +439,23 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         opened = open_rows(self, X, y, sample_weight, reset=not begun, as_counts=True, **how)
         with opened as (rows, _):
             kept, notes = self._select_rows(rows)
-            if not begun:
-                fit = self._fit_rows(kept, np.random.default_rng(as_seed(self.random_state)))
-                self._store(fit, kept, notes)
-                self._stream = {
-                    "sums": fit.sums,
-                    "rest": fit.rest,
-                    "units": self._units_of(fit.found.family),
-                    "seen": kept.total,
-                }
-            else:
+            if begun:
                 self._step(kept)
                 self._count_batch(kept, notes)
+            else:
+                fit = self._fit_rows(kept, np.random.default_rng(as_seed(self.random_state)))
+                self._store(fit, kept, notes)
+                names = {"family": fit.found.family, "sums": fit.sums, "rest": fit.rest}
+                self._stream = {**names, "seen": kept.total}
         self.stats_["rows_seen"] = self._stream["seen"]  # type: ignore[index]
         warn_of(() if begun else self.notes_)
         return self
 
-    def _units_of(self, family: Family) -> dict[str, Any]:
-        """Return what ``prepare`` learned, as plain arrays."""
-        raise NotImplementedError
-
-    def _family_with(self, units: dict[str, Any]) -> Family:
-        """Return the fitted family with some units."""
-        raise NotImplementedError
-
     def _step(self, rows: Rows) -> None:
         """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
-        state = self._stream
-        if state is None:
-            raise ValueError("partial_fit has not begun")
-        family = self._family_with(state["units"])
-        batch, old = Stream.of(family, rows), state["seen"]
+        state: Any = self._stream
+        family, old = state["family"], state["seen"]
+        batch = Stream.of(family, rows)
         seen = old + batch.n
         share = (batch.n / seen) ** FORGETTING
         sums, rest = (state[name] * (batch.n / old) for name in ("sums", "rest"))
@@ -467,18 +463,19 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         before = replace(batch, total=np.append(batch.total[: family.n_own], rest))
         new = before.e_step(sums[None])
         level = float(new.levels[0])
-        base = family.shared_coefficients(family.pool(sums, rest))
+        base = family.coefficients(family.estimate(sums, family.pool(sums, rest)))[1]
         if base is not None:
-            level += float(base @ (batch.rest - rest))
+            level += float(base[0] @ (batch.rest - rest))
         for name, part in (("sums", new.sums[0]), ("rest", batch.rest)):
             state[name] = seen * ((1 - share) * state[name] / old + share * part / batch.n)
-        state["seen"] = seen
-        parameters = family.parameters(state["sums"], state["rest"])
-        self._store_parameters(family, parameters, rows.first["x"])
+        state["seen"], sums = seen, state["sums"]
+        found = family.to_user(family.estimate(sums, family.pool(sums, state["rest"])))
+        weights = sums[:, 0] / sums[:, 0].sum()
+        self._store_parameters(family, {"weights": weights, **found}, rows.first["x"])
         self.lower_bound_ = level / batch.n + family.log_jacobian
         self.n_iter_ += 1
         self.stats_.pop("mean_log_likelihood_history", None)  # of the first batch
-        self._store_errors(None)
+        self._store_errors(None, None)
 
     def _count_batch(self, rows: Rows, notes: list[Note]) -> None:
         """Add the rows of a batch, and the outliers that were left out of it."""
@@ -492,11 +489,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             self.notes_ = Notes([*others, note])
 
     # answers
-
-    @property
-    def n_components_(self) -> int:
-        """The number of components."""
-        return int(self.weights_.shape[0])
 
     def _function(self, finish: Callable[[Array, Array], Array]) -> RowFunction:
         evaluator = self._evaluator()

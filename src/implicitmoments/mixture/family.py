@@ -17,8 +17,9 @@ of S are batches of mixtures.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,8 +27,11 @@ from implicitmoments.arrays import Array, Floats, index_like, namespace_of
 from implicitmoments.rows import Block, Rows
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
+# by name, arrays (..., k, ·), or (..., 1, ·) of what all components share
+Parameters: TypeAlias = dict[str, Floats]
 
 TINY = 1e-12  # weight of a component that has no rows
+POWER_STEPS = 5  # of the iteration for principal axes
 
 
 class Family(ABC):
@@ -35,15 +39,27 @@ class Family(ABC):
 
     Components have coefficients of their own for the first ``n_own`` features; those of the
     others are shared, so they change no responsibility. Arrays of features may be of any library;
-    sums and coefficients are NumPy arrays in double precision.
+    sums, parameters and coefficients are NumPy arrays in double precision.
 
     Attributes
     ----------
+    units : tuple of str
+        Fields that ``prepare`` sets.
     needs_logits : bool
         Whether :meth:`sum_features` takes the logits.
+    similar_if_near : bool
+        Whether rows at nearby :meth:`points` tend to be of one component. Then components start
+        from small groups of neighbours; otherwise they also grow by splits.
+    name : str
+        Name of the type, where several compete.
+    richer_note : str
+        Code of the note that :meth:`richer` families fit better.
     """
 
     needs_logits: ClassVar[bool] = False
+    similar_if_near: bool = True
+    name: str = ""
+    richer_note: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -56,22 +72,9 @@ class Family(ABC):
         """All features."""
 
     @property
-    def similar_if_near(self) -> bool:
-        """Whether rows at nearby :meth:`points` tend to be of one component.
-
-        Then components start from small groups of neighbours; otherwise they also grow by splits.
-        """
-        return True
-
-    @property
     def log_jacobian(self) -> float:
         """Log density in the user's units less that of the features, per row."""
         return 0.0
-
-    @property
-    def name(self) -> str:
-        """Name of the type, where several compete."""
-        return ""
 
     @abstractmethod
     def prepare(self, rows: Rows) -> Family:
@@ -84,15 +87,6 @@ class Family(ABC):
         Law: the features of two blocks stacked are the features of the stacked rows.
         """
 
-    @abstractmethod
-    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
-        """Return the most likely coefficients (..., k, s) for sums (..., k, s).
-
-        Laws: they maximise the product of sums and coefficients among all that the family has,
-        unless a floor or borrowing of a component with few rows intervenes; they depend on each
-        component's sums alone, given ``shared``; a batch gives the same as a loop over it.
-        """
-
     def pool(self, sums: Floats, rest: Floats) -> Floats | None:  # noqa: ARG002
         """Return what components share or borrow from, (..., 1, ·); None for nothing.
 
@@ -100,9 +94,23 @@ class Family(ABC):
         """
         return None
 
-    def shared_coefficients(self, shared: Floats | None) -> Floats | None:  # noqa: ARG002
-        """Return the coefficients (..., n_features - s) of the shared features; None for none."""
-        return None
+    @abstractmethod
+    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+        """Return the most likely parameters for sums (..., k, s), in the family's units.
+
+        Laws: their coefficients maximise the product of sums and coefficients among all that the
+        family has, unless a floor or borrowing of a component with few rows intervenes; they
+        depend on each component's sums alone, given ``shared``; a batch gives the same as a loop
+        over it.
+        """
+
+    @abstractmethod
+    def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
+        """Return coefficients (..., k, s), and those of the shared features (..., 1, ·)."""
+
+    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
+        """Return the most likely coefficients (..., k, s) for sums (..., k, s)."""
+        return self.coefficients(self.estimate(sums, shared))[0]
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return the log densities (..., c, n) of rows (..., n, s) in c components (..., c, s).
@@ -123,10 +131,10 @@ class Family(ABC):
         return shares @ features
 
     @abstractmethod
-    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:
+    def split_scores(self, features: Floats, weights: Floats) -> Floats:
         """Return numbers (k, m, a) by which the m rows of each component may be divided in two.
 
-        Of features (k, m, s), weights (k, m) and coefficients (k, s).
+        Of features (k, m, s) and weights (k, m).
         """
 
     @abstractmethod
@@ -144,50 +152,53 @@ class Family(ABC):
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components, their weights included."""
 
-    @abstractmethod
-    def parameters(self, sums: Floats, rest: Floats) -> Any:
-        """Return the parameters of a mixture (k, s) in the user's units, as a named tuple."""
+    def to_user(self, parameters: Parameters) -> Parameters:
+        """Return parameters in the user's units; an affine map of each array."""
+        return parameters
+
+    def from_user(self, parameters: Parameters) -> Parameters:
+        """Return some or all parameters in the family's units."""
+        return parameters
 
     @abstractmethod
-    def vectors(self, parameters: Any) -> tuple[Floats, Floats]:
-        """Return parameters as vectors in the family's units: (k, q) and, if shared, (r,)."""
+    def steps(self, parameters: Parameters) -> Parameters:
+        """Return steps (k, q, ·) of each array of parameters (k, ·), of the size of the noise.
 
-    @abstractmethod
-    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return bases (k, q, q) and (r, r) of changes of these vectors that matter.
-
-        Columns are steps of the size of the noise, so that a small multiple stays in the family.
+        They span the changes that matter, and small multiples stay in the family. Arrays that are
+        known have no steps.
         """
 
     @abstractmethod
-    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
-        """Return the coefficients (..., k, n_features) of vectors (..., k, q) and (..., r).
+    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
+        """Return sums (k, s) of rows that have exactly these parameters.
 
-        Law: at the vectors of ``parameters(sums)`` they are those of ``natural(sums)``.
+        ``sizes`` (k,) are the numbers of rows. Law: ``estimate(sums_of(p, n), None)`` is p, where
+        nothing is shared.
         """
 
-    @abstractmethod
-    def errors(self, covariance: Floats, k: int) -> Any:
-        """Return standard errors in the form of the parameters.
+    def unshared(self) -> Family:
+        """Return the family in which each component has all coefficients of its own."""
+        return self
 
-        From the covariance of the vectors of all k components, one after the other, and the
-        shared one.
-        """
+    def at_floor(self, sums: Floats, shared: Floats | None) -> Places:  # noqa: ARG002
+        """Return the components at the least noise that is allowed."""
+        return np.zeros(0, dtype=np.int64)
 
-    @abstractmethod
-    def sums_of(self, parameters: Any, n: float) -> Floats:
-        """Return sums (k, s) of n rows that have exactly these parameters.
+    def richer(self) -> Sequence[Family]:
+        """Return families of which this one is a special case."""
+        return ()
 
-        Law: ``parameters(sums_of(p, n), rest)`` is p, where nothing is shared.
-        """
+    def convert(self, features: Floats, richer: Family) -> Floats:  # noqa: ARG002
+        """Return the features of rows in a richer family."""
+        return features
 
     def plain(self) -> Family:
         """Return the family whose sums are those of EM, without any acceleration."""
         return self
 
-    def complete_level(self, sums: Floats, coefficients: Floats) -> Floats:
+    def complete_level(self, sums: Floats, parameters: Parameters) -> Floats:
         """Return the expected complete log-likelihood (..., k) of sums over all features."""
-        return np.asarray((sums * coefficients).sum(-1))
+        return np.asarray((sums * all_coefficients(self, parameters)).sum(-1))
 
     @property
     def linear(self) -> slice:
@@ -200,35 +211,50 @@ class Family(ABC):
         return np.asarray((own * self.natural(sums, shared)[..., self.linear]).sum(-1))
 
 
+def all_coefficients(family: Family, parameters: Parameters) -> Floats:
+    """Return the coefficients (..., k, n_features) of all features."""
+    own, rest = family.coefficients(parameters)
+    if rest is None:
+        return own
+    whole = np.broadcast_to(rest, (*own.shape[:-1], rest.shape[-1]))
+    return np.concatenate([own, whole], axis=-1)
+
+
 def coefficients_of(family: Family, sums: Floats, rest: Floats) -> tuple[Floats, Floats | float]:
     """Return coefficients of mixtures (..., k, s), log weights included, and what all rows share.
 
     The second is the part of the log-likelihood (...) that the shared features contribute.
     """
-    shared = family.pool(sums, rest)
-    found = family.natural(sums, shared)
+    found, base = family.coefficients(family.estimate(sums, family.pool(sums, rest)))
     sizes = np.maximum(sums[..., 0], TINY)
     found[..., 0] += np.log(sizes / sizes.sum(-1, keepdims=True))
-    base = family.shared_coefficients(shared)
-    return found, 0.0 if base is None else np.asarray((base * rest).sum(-1))
+    return found, 0.0 if base is None else np.asarray((base[..., 0, :] * rest).sum(-1))
 
 
 def classified_level(family: Family, sums: Floats, rest: Floats) -> float:
     """Return the log-likelihood of rows with their components, for sums (k, s)."""
-    shared = family.pool(sums, rest)
-    sizes = np.maximum(sums[:, 0], TINY)
-    level = family.emission(sums, shared) + sizes * np.log(sizes / sizes.sum())
-    base = family.shared_coefficients(shared)
-    return float(level.sum()) + (0.0 if base is None else float((base * rest).sum()))
+    found, base = coefficients_of(family, sums, rest)
+    own = family.linear
+    level = (sums[:, own] * found[:, own]).sum()
+    if own.start:  # log weights are apart from the product
+        level += sums[:, 0] @ found[:, 0]
+    return float(level + base)
 
 
 def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:
-    """Return the coordinates (k, m, a) of weighted rows (k, m, p) on their principal axes."""
-    total = weights.sum(-1)[:, None, None] + TINY
+    """Return the coordinates (k, m, a) of weighted rows (k, m, p) on their principal axes.
+
+    By orthogonal iteration, which costs m p a per step.
+    """
+    p, weights = rows.shape[-1], weights.astype(rows.dtype, copy=False)
+    total = weights.sum(-1)[:, None, None] + rows.dtype.type(TINY)
     centred = rows - (weights[:, None] @ rows) / total
-    covariances = (centred * weights[..., None]).swapaxes(-1, -2) @ centred / total
-    axes = np.linalg.eigh(covariances)[1][..., ::-1][..., :n_axes]
-    return np.asarray(centred @ axes)
+    weighted = (centred * weights[..., None]).swapaxes(-1, -2)
+    axes = np.random.default_rng(0).normal(size=(len(rows), p, min(p, n_axes + 2)))
+    axes = axes.astype(rows.dtype)
+    for _ in range(POWER_STEPS):
+        axes = np.linalg.qr(weighted @ (centred @ axes))[0]
+    return np.asarray(centred @ axes[..., :n_axes])
 
 
 def pair_columns(columns: Array) -> Array:
@@ -255,3 +281,8 @@ def symmetric(upper: Floats, size: int) -> Floats:
     whole[..., first, second] = upper
     whole[..., second, first] = upper
     return whole
+
+
+def upper_triangle(whole: Floats) -> Floats:
+    """Return the upper triangles (..., p (p + 1) / 2) of matrices (..., p, p)."""
+    return whole[..., *triangle(whole.shape[-1])]

@@ -24,7 +24,6 @@ from implicitmoments.arrays import (
 from implicitmoments.description import GaussianMixtureDescription, as_floats
 from implicitmoments.estimator import constant_notes
 from implicitmoments.evaluation import RowFunction, evaluate_varying
-from implicitmoments.mixture.diagnostics import Evidence, floor_notes, richer_gain
 from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
     Evaluator,
@@ -35,11 +34,9 @@ from implicitmoments.mixture.estimator import (
     most_probable,
     probabilities,
 )
-from implicitmoments.mixture.family import Family, symmetric
-from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussian, Gaussians
-from implicitmoments.mixture.standard_errors import Errors
-from implicitmoments.mixture.starts import nearest, points_apart
-from implicitmoments.mixture.students import LEAST, MOST, Student, Students
+from implicitmoments.mixture.family import Family, Parameters, Places
+from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
+from implicitmoments.mixture.students import Students, draw_scales, freedom_error
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
 from implicitmoments.rows import RandomState, Rows
@@ -56,9 +53,6 @@ SHARED_TYPES = ("full", "tied", "diag", "spherical")  # those that other librari
 SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
 INITIAL = ("auto", "moments", *SCATTERED)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
-SHAPE_NUMBERS = 2**21  # features of full covariances that the check of shapes computes
-START_FREEDOM = 30.0  # degrees of freedom of a start that has none
-AT_FLOOR = 1.01  # times the floor: a variance below is at it
 TITLES = {
     "full": "Gaussians",
     "tied": "Gaussians with one covariance",
@@ -70,13 +64,18 @@ TITLES = {
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
-    """What mixtures of Gaussians of any type have in common."""
+    """What mixtures of Gaussians of any type have in common.
+
+    Attributes
+    ----------
+    spread : tuple of str
+        The attributes of covariances and of their standard errors.
+    """
 
     covariance_type: str
-    drop_outliers: bool
     n_moves: int
-    weights_: Any
     means_: Any
+    spread: ClassVar[tuple[str, str]] = ("covariances_", "covariance_errors_")
     answers: ClassVar[Mapping[str, str]] = {
         "labels": "predict",
         "probabilities": "predict_proba",
@@ -95,18 +94,18 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
     def _freedom(self) -> float:
         """Return the degrees of freedom; infinite for Gaussians."""
-        return math.inf
+        return getattr(self, "degrees_of_freedom_", math.inf)
 
     def _type(self) -> str:
         """Return the fitted covariance type."""
         raise NotImplementedError
 
-    def _covariances(self) -> Floats:
-        """Return covariances (k, p, p), or (k, p) if diagonal, of the p columns that vary."""
+    def _families_of(self, covariance_type: str) -> list[Family]:
+        """Return the families of a covariance type, or of all for "auto"."""
         raise NotImplementedError
 
     @property
-    def _varying(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _varying(self) -> Places:
         """Columns that the fit did not leave out."""
         if self._constant_values is None:
             return np.arange(int(self.means_.shape[1]))
@@ -160,7 +159,8 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         if rows.n <= SAMPLE_ROWS:
             rows = rows.merged()
         k = 1 if self.n_components == "auto" else int(self.n_components)
-        found = leave_out_outliers(rows, k, drop=self._drops_outliers())
+        drop = self.drop_outliers and getattr(self, "noise", "") != "student"
+        found = leave_out_outliers(rows, k, drop=drop)
         check_squares("X", found.rows.census.squares or 0.0)
         kept = replace(found.rows.as_given(), wide=True)
         self._near = found.rule
@@ -173,54 +173,73 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
             notes.append(Note("outliers_dropped", {"n": found.n_outliers}))
         return kept, notes
 
-    def _drops_outliers(self) -> bool:
-        return self.drop_outliers
+    def _families(self, start: Parameters | None) -> list[Family]:
+        if start is not None and self.covariance_type == "auto":
+            return self._families_of(self._type())  # a warm start keeps the type
+        return self._families_of(self.covariance_type)
 
-    def _units_of(self, family: Family) -> dict[str, Any]:
-        gaussian = family.base if isinstance(family, Students) else family
-        names = ("centre", "unit", "floor", "covariance_type", "separable")
-        return {name: getattr(gaussian, name) for name in names}
+    def _covariances(self) -> Floats:
+        """Return covariances (k, p, p), or (k, p) if diagonal, of the p columns that vary."""
+        found, kind, own = as_floats(getattr(self, self.spread[0])), self._type(), self._varying
+        if kind.startswith("tied"):
+            found = np.repeat(found[None], self._k(), axis=0)
+        if kind.endswith("spherical"):
+            return np.repeat(found[:, None], len(own), axis=1)
+        return found[:, own] if kind.endswith("diag") else found[:, own[:, None], own]
 
-    def _family_with(self, units: dict[str, Any]) -> Family:
-        (family,) = self._families_of(units["covariance_type"])
-        if isinstance(family, Students):
-            return replace(family, base=replace(family.base, **units))
-        return replace(family, **units)  # type: ignore[type-var]
+    def _shaped(self, whole: Floats, kind: str, constant: float = 0.0) -> Any:
+        """Return covariances or the like (k, p, p) or (k, p) in the shape of scikit-learn.
 
-    def _families_of(self, covariance_type: str) -> list[Family]:
-        """Return the families of a covariance type, or of all for "auto"."""
-        raise NotImplementedError
+        A column that the fit left out has the value ``constant`` on the diagonal.
+        """
+        if kind.endswith("spherical"):
+            whole = whole[:, 0]
+        elif kind.endswith("diag"):
+            whole = restore_columns(whole, self._constant_values, constant)
+        else:
+            whole = restore_matrices(whole, self._constant_values, constant)
+        whole = whole[0] if kind.startswith("tied") else whole
+        return float(whole) if np.ndim(whole) == 0 else move_like(whole, self.means_)
 
-    def _families(self, start: Any) -> list[Family]:
-        found = self._families_of(self.covariance_type)
-        if start is None:
-            return found
-        if len(found) > 1:  # a warm start keeps the type that was chosen
-            found = self._families_of(self._type())
-        # sums of a start have its covariance, those of shared features do not
-        return [
-            replace(each, separable=False) if isinstance(each, Gaussians) else each
-            for each in found
-        ]
-
-    def _gaussian(self) -> Gaussian:
+    def _fitted(self) -> Parameters:
         """Return the fitted parameters of the columns that vary, in NumPy."""
         means = as_floats(self.means_)[:, self._varying]
-        return Gaussian(as_floats(self.weights_), means, self._covariances())
+        found = {"weights": as_floats(self.weights_), "means": means}
+        found["covariances"] = self._covariances()
+        if math.isinf(self._freedom()):
+            return found
+        return found | {"freedom": np.full((1, 1), self._freedom())}
+
+    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:
+        if "freedom" in found:
+            self.degrees_of_freedom_ = float(found["freedom"][0, 0])
+        means = restore_columns(found["means"], self._constant_values)
+        self.weights_, self.means_ = move_like(found["weights"], like), move_like(means, like)
+        covariances = definite(found["covariances"], precision_of(like))
+        setattr(self, self.spread[0], self._shaped(covariances, family.name))
+
+    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
+        for name in ("weight_errors_", "mean_errors_", self.spread[1]):
+            setattr(self, name, None)
+        if weights is None:
+            return
+        if found is None:
+            found = {name: np.full(part.shape, np.nan) for name, part in self._fitted().items()}
+        means = restore_columns(found["means"], self._constant_values, 0.0)
+        self.weight_errors_ = move_like(weights, self.means_)
+        self.mean_errors_ = move_like(means, self.means_)
+        setattr(self, self.spread[1], self._shaped(found["covariances"], self._type()))
 
     def _evaluator(self) -> Evaluator:
-        parameters = self._gaussian()
-        weights, means, covariances = parameters
-        weights = weights / weights.sum()
-        centre = weights @ means
-        unit = np.sqrt(weights @ ((means - centre) ** 2 + column_variances(covariances)))
+        found = self._fitted()
+        weights = found.pop("weights")
+        means, variances = found["means"], column_variances(found["covariances"])
+        centre = weights @ means / weights.sum()
+        unit = np.sqrt(weights @ ((means - centre) ** 2 + variances) / weights.sum())
         if self._type().endswith("spherical"):
             unit = np.full(len(unit), np.sqrt(np.mean(unit**2)))
         family = Gaussians(self._type(), separable=False, centre=centre, unit=unit)
-        if math.isinf(self._freedom()):
-            return Evaluator.of(family, parameters)
-        student = Student(parameters.weights, parameters, self._freedom())
-        return Evaluator.of(Students(family), student)
+        return Evaluator.of(Students(family) if "freedom" in found else family, weights, found)
 
     def _function(self, finish: Any) -> RowFunction:
         found = super()._function(finish)
@@ -267,18 +286,16 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        weights, means, covariances = self._gaussian()
-        labels = np.repeat(
-            np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum())
-        )
-        noise = rng.normal(size=(n_samples, means.shape[1])) * student_scales(
-            self._freedom(), n_samples, rng
-        )
+        found = self._fitted()
+        weights, means, covariances = (found[name] for name in ("weights", "means", "covariances"))
+        counts = rng.multinomial(n_samples, weights / weights.sum())
+        labels = np.repeat(np.arange(len(weights)), counts)
+        noise = rng.normal(size=(n_samples, means.shape[1]))
+        noise *= draw_scales(self._freedom(), n_samples, rng)
         if covariances.ndim == 3:
             roots = np.linalg.cholesky(covariances)
-            for i in range(len(weights)):
-                own = labels == i
-                noise[own] = noise[own] @ roots[i].T
+            parts = np.split(noise, np.cumsum(counts)[:-1])
+            noise = np.vstack([part @ root.T for part, root in zip(parts, roots, strict=True)])
         else:
             noise *= np.sqrt(covariances)[labels]
         X = restore_columns(means[labels] + noise, self._constant_values)
@@ -286,41 +303,19 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
     def _n_parameters(self) -> int:
         d = len(self._varying)
-        family = Gaussians(self._type(), centre=np.zeros(d), unit=np.ones(d))
+        known = getattr(self, "variance", None)
+        family = Gaussians(self._type(), variance=known, centre=np.zeros(d), unit=np.ones(d))
         return family.n_parameters(self._k()) + bool(np.isfinite(self._freedom()))
 
-    def _shape_notes(self, evidence: Evidence) -> list[Note]:
-        """Return a note if a richer covariance type fits better, and one on floors."""
-        sample = evidence.sample
-        if not isinstance(sample.family, Gaussians):
-            return []
-        gaussian = sample.family
-        notes = list(floor_notes(components_at_floor(gaussian, evidence)))
-        if gaussian.covariance_type == "full" or notes:
-            return notes
-        evidence = evidence.thinned(SHAPE_NUMBERS // gaussian.retyped("full").n_features)
-        z = np.asarray(gaussian.points(evidence.sample.features), dtype=np.float64)
-        block = {"x": z * gaussian.unit + gaussian.centre}
-        gains = {}
-        for kind in richer_types(gaussian.covariance_type):
-            richer = gaussian.retyped(kind)
-            gains[kind] = richer_gain(evidence, richer, to_numpy(richer.features(block)))
-        best = max(gains, key=gains.__getitem__)
-        if gains[best] > 0:
-            notes.append(Note("not_round", {"kind": best, "gain": gains[best]}))
-        return notes
-
     def _component_view(self, rows: RowSample) -> Means:
-        parameters, labels = self._gaussian(), np.asarray(to_numpy(self.predict(rows.given)))
-        covariances = parameters.covariances
+        labels = np.asarray(to_numpy(self.predict(rows.given)))
+        weights, covariances = as_floats(self.weights_), self._covariances()
+        variances = column_variances(covariances).mean(axis=1)
         if covariances.ndim == 2:
-            covariances = np.einsum("kd,de->kde", covariances, np.eye(covariances.shape[1]))
-        variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=1)
+            covariances = covariances[..., None] * np.eye(covariances.shape[1])
         whole = restore_matrices(covariances, self._constant_values)
         shown = None if self._type().endswith("spherical") else whole
-        return Means(
-            parameters.weights, as_floats(self.means_), variances, labels, shown, self._freedom()
-        )
+        return Means(weights, as_floats(self.means_), variances, labels, shown, self._freedom())
 
     def _fit_view(self, rows: RowSample) -> Distribution:
         points = (rows.given, self.sample(len(rows.x))[0])
@@ -341,61 +336,21 @@ def definite(covariances: Floats, epsilon: float) -> Floats:
 
     Variances rise by a few units of the precision, as far as it takes.
     """
-    if epsilon <= np.finfo(np.float64).eps:
+    if covariances.ndim == 2 or epsilon <= np.finfo(np.float64).eps:
         return covariances
-    diagonal = np.arange(covariances.shape[1])
-    raised = covariances.copy()
+    raised, diagonal = covariances.copy(), np.arange(covariances.shape[1])
     for times in (4, 16, 64, 256):
         try:
             np.linalg.cholesky(raised.astype(np.float32).astype(np.float64))
         except np.linalg.LinAlgError:
-            raised[:, diagonal, diagonal] = covariances[:, diagonal, diagonal] * (
-                1 + times * epsilon
-            )
+            variances = covariances[:, diagonal, diagonal]
+            raised[:, diagonal, diagonal] = variances * (1 + times * epsilon)
     return raised
 
 
 def column_variances(covariances: Floats) -> Floats:
     """Return the variances (k, d) of covariances (k, d, d), or of diagonals (k, d)."""
     return np.diagonal(covariances, axis1=1, axis2=2) if covariances.ndim == 3 else covariances
-
-
-def student_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
-    """Draw the factors (n, 1) that turn normal noise into Student's t; 1 for Gaussians."""
-    if math.isinf(freedom):
-        return 1.0
-    return np.sqrt(freedom / 2 / rng.standard_gamma(freedom / 2, size=(n, 1)))
-
-
-def freedom_error(errors: Any, freedom: float) -> float:
-    """Return the standard error of degrees of freedom: NaN at a bound, 0 for Gaussians."""
-    if not isinstance(errors, Student):
-        return 0.0
-    return errors.freedom if LEAST < freedom < MOST else math.nan
-
-
-def richer_types(covariance_type: str) -> list[str]:
-    """Return the covariance types that have a type as a special case, with more parameters."""
-    richer = {
-        "tied_spherical": ["spherical", "tied_diag", "diag", "tied", "full"],
-        "spherical": ["diag", "full"],
-        "tied_diag": ["diag", "tied", "full"],
-        "diag": ["full"],
-        "tied": ["full"],
-    }
-    return richer[covariance_type]
-
-
-def components_at_floor(family: Gaussians, evidence: Evidence) -> np.ndarray[Any, Any]:
-    """Return the components whose variance along some column is the least that is allowed."""
-    sums, sample = evidence.found.sums, evidence.sample
-    shared = family.pool(sums, sample.rest)
-    covariances, least = family.covariances(sums, shared), family._least(shared)
-    if family.shape == "full":
-        covariances = np.diagonal(symmetric(covariances, family.d), 0, -2, -1) + least
-        least = 2 * least
-    low = np.any(covariances <= AT_FLOOR * least, axis=-1)
-    return np.flatnonzero(np.broadcast_to(low, len(sums)))
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -577,114 +532,44 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         """Inverses of the covariances, in their shape; infinite for columns without variation."""
         covariances = self._covariances()
         found: Any = np.linalg.inv(covariances) if covariances.ndim == 3 else 1 / covariances
-        return self._shaped(found, math.inf)
+        return self._shaped(found, self._type(), math.inf)
 
     @property
     def precisions_cholesky_(self) -> Any:
         """Upper triangular roots of the precisions, or their square roots if diagonal."""
         covariances = self._covariances()
         if covariances.ndim == 2:
-            return self._shaped(1 / np.sqrt(covariances), math.inf)
+            return self._shaped(1 / np.sqrt(covariances), self._type(), math.inf)
         roots = np.linalg.inv(np.linalg.cholesky(covariances))
-        return self._shaped(roots.transpose(0, 2, 1), math.inf)
+        return self._shaped(roots.transpose(0, 2, 1), self._type(), math.inf)
 
     def _type(self) -> str:
         return self.covariance_type_
-
-    def _freedom(self) -> float:
-        return self.degrees_of_freedom_
-
-    def _drops_outliers(self) -> bool:
-        return self.drop_outliers and self.noise != "student"
 
     def _families_of(self, covariance_type: str) -> list[Family]:
         types = COVARIANCE_TYPES if covariance_type == "auto" else (covariance_type,)
         gaussians = [Gaussians(kind, ridge=self.reg_covar) for kind in types]
         return [Students.of(each) if self.noise == "student" else each for each in gaussians]
 
-    def _shaped(self, whole: Floats, constant: float = 0.0) -> Any:
-        """Return covariances or the like (k, p, p) or (k, p) in the shape of scikit-learn.
+    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:
+        self.degrees_of_freedom_, self.covariance_type_ = math.inf, family.name
+        super()._store_parameters(family, found, like)
 
-        A column that the fit left out has the value ``constant`` on the diagonal.
-        """
-        constants = self._constant_values
-        if self.covariance_type_.endswith("spherical"):
-            whole = whole[:, 0]
-        elif self.covariance_type_.endswith("diag"):
-            whole = restore_columns(whole, constants, constant)
-        else:
-            whole = restore_matrices(whole, constants, constant)
-        if self.covariance_type_.startswith("tied"):
-            whole = whole[0]
-        return float(whole) if np.ndim(whole) == 0 else move_like(whole, self.means_)
+    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
+        super()._store_errors(weights, found)
+        known = weights is not None
+        self.degrees_of_freedom_errors_ = freedom_error(found, self._freedom()) if known else None
 
-    def _covariances(self) -> Floats:
-        found, k, own = as_floats(self.covariances_), self._k(), self._varying
-        if self.covariance_type_.startswith("tied"):
-            found = np.repeat(found[None], k, axis=0)
-        if self.covariance_type_.endswith("spherical"):
-            return np.repeat(found[:, None], len(own), axis=1)
-        diagonal = self.covariance_type_.endswith("diag")
-        return found[:, own] if diagonal else found[:, own[:, None], own]
-
-    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:
-        student = isinstance(parameters, Student)
-        gaussian = parameters.base if student else parameters
-        self.degrees_of_freedom_ = parameters.freedom if student else math.inf
-        self.covariance_type_ = family.name
-        means = restore_columns(gaussian.means, self._constant_values)
-        self.weights_, self.means_ = move_like(gaussian.weights, like), move_like(means, like)
-        covariances = gaussian.covariances
-        if covariances.ndim == 3:
-            covariances = definite(covariances, precision_of(like))
-        self.covariances_ = self._shaped(covariances)
-
-    def _store_errors(self, errors: Errors | None) -> None:
-        names = ("weight_errors_", "mean_errors_", "covariance_errors_")
-        for name in (*names, "degrees_of_freedom_errors_"):
-            setattr(self, name, None)
-        if errors is None:
-            return
-        found = errors.family
-        if found is None:
-            shape = self._covariances().shape
-            found = Gaussian(
-                errors.weights,
-                np.full(self.means_.shape, np.nan)[:, self._varying],
-                np.full(shape, np.nan),
-            )
-        self.degrees_of_freedom_errors_ = freedom_error(found, self.degrees_of_freedom_)
-        gaussian = found.base if isinstance(found, Student) else found
-        means = restore_columns(gaussian.means, self._constant_values, 0.0)
-        values = (errors.weights, means)
-        for name, value in zip(names[:2], values, strict=True):
-            setattr(self, name, move_like(value, self.means_))
-        self.covariance_errors_ = self._shaped(gaussian.covariances)
-
-    def _start_parameters(self, rows: Rows) -> Any:
+    def _start_parameters(self, rows: Rows) -> Parameters | None:
         if self.warm_start and self._fits_again(rows):
-            parameters = self._gaussian()
-            if self.noise == "student":
-                freedom = (
-                    self.degrees_of_freedom_
-                    if np.isfinite(self.degrees_of_freedom_)
-                    else START_FREEDOM
-                )
-                return Student(parameters.weights, parameters, freedom)
-            return parameters
-        given = {
-            name: getattr(self, name) for name in ("weights_init", "means_init", "precisions_init")
-        }
-        if all(value is None for value in given.values()):
-            return None
-        return given_start(self, rows, given)
+            return self._fitted()
+        names = ("weights_init", "means_init", "precisions_init")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return checked_start(self, rows, given) if given else None
 
     def _fits_again(self, rows: Rows) -> bool:
         """Whether the last fit has as many components and columns as this one."""
-        if not hasattr(self, "stats_") or self.covariance_type not in (
-            self.covariance_type_,
-            "auto",
-        ):
+        if not hasattr(self, "stats_") or self.covariance_type not in (self._type(), "auto"):
             return False
         if len(self._varying) != rows.n_features or self.n_components not in ("auto", self._k()):
             return False
@@ -693,8 +578,7 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
 
     def _options(self, rows: Rows) -> Options:
         options = super()._options(rows)
-        initial = self.init_params
-        initial = {"auto": "merge", "moments": "moments"}.get(initial, "k-means++")
+        initial = {"auto": "merge", "moments": "moments"}.get(self.init_params, "k-means++")
         return replace(options, n_moves=self.n_moves, n_init=self.n_init, initial=initial)
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
@@ -751,10 +635,8 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
             )
 
 
-def given_start(
-    model: GaussianMixture, rows: Rows, given: Mapping[str, Any]
-) -> Gaussian | Student:
-    """Return the start that the user gave; what is missing comes from the nearest rows."""
+def checked_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) -> Parameters:
+    """Return the start that the user gave, for the columns that vary."""
     if model.n_components == "auto" or model.covariance_type == "auto":
         raise InputError(
             "init_with_auto",
@@ -765,51 +647,32 @@ def given_start(
         )
     k, d, kind = int(model.n_components), model.n_features_in_, model.covariance_type
     own = np.arange(d) if rows.columns is None else rows.columns
-    every, both = slice(None), (own[:, None], own)
-    # shapes, and places of the columns that vary
-    expected: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
-        "weights_init": ((k,), ()),
-        "means_init": ((k, d), (every, own)),
-        "precisions_init": {
-            "full": ((k, d, d), (every, *both)),
-            "tied": ((d, d), both),
-            "diag": ((k, d), (every, own)),
-            "tied_diag": ((d,), (own,)),
-            "spherical": ((k,), ()),
-            "tied_spherical": ((), ()),
-        }[kind],
-    }
-    arrays = {
-        name: checked_start(name, value, *expected[name])
-        for name, value in given.items()
-        if value is not None
-    }
-    z = np.asarray(rows.sample(SAMPLE_ROWS, 0).points, dtype=np.float64)
-    means = arrays["means_init"] if "means_init" in arrays else spread_points(z, k)
-    centre, unit = z.mean(axis=0), np.maximum(z.std(axis=0), 1e-150)
-    labels = nearest((z - centre) / unit, (means - centre) / unit)
-    weights = arrays.get("weights_init", np.bincount(labels, minlength=k) + 1.0)
-    covariance = np.cov((z - means[labels]).T, bias=True).reshape(len(own), len(own))
-    covariance += 1e-6 * np.diag(z.var(axis=0)) + 1e-300 * np.eye(len(own))
-    covariances = np.repeat(covariance[None], k, axis=0)
-    if "precisions_init" in arrays:
-        covariances = covariances_of(arrays["precisions_init"], kind, k, len(own))
-    if kind not in ("full", "tied"):
-        covariances = np.diagonal(covariances, axis1=1, axis2=2)
-    if kind.endswith("spherical"):
-        covariances = np.repeat(covariances.mean(1, keepdims=True), len(own), axis=1)
-    parameters = Gaussian(weights / weights.sum(), means, covariances)
-    return (
-        Student(parameters.weights, parameters, START_FREEDOM)
-        if model.noise == "student"
-        else parameters
-    )
+    shape = {"spherical": (), "diag": (d,)}.get(kind.split("_")[-1], (d, d))
+    found = {}
+    if "weights_init" in given:
+        found["weights"] = checked_array("weights_init", given["weights_init"], (k,))
+        if found["weights"].min() < 0 or abs(found["weights"].sum() - 1) > 1e-6:
+            raise InputError(
+                "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
+            )
+    if "means_init" in given:
+        found["means"] = checked_array("means_init", given["means_init"], (k, d))[:, own]
+    if "precisions_init" in given:
+        shape = shape if kind.startswith("tied") else (k, *shape)
+        precisions = checked_array("precisions_init", given["precisions_init"], shape)
+        precisions = precisions[None] if kind.startswith("tied") else precisions
+        if kind.endswith("spherical"):
+            precisions = np.repeat(precisions[:, None], len(own), axis=1)
+        elif kind.endswith("diag"):
+            precisions = precisions[:, own]
+        else:
+            precisions = precisions[:, own[:, None], own]
+        found["covariances"] = inverse_of(precisions)
+    return found
 
 
-def checked_start(
-    name: str, value: Any, shape: tuple[int, ...], places: tuple[Any, ...]
-) -> Floats:
-    """Return the part of an array that the user gave, or raise."""
+def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
+    """Return an array that the user gave, or raise."""
     try:
         array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -822,36 +685,23 @@ def checked_start(
             shape=array.shape,
             expected=shape,
         )
-    array = np.asarray(array[places])
     if not np.isfinite(array).all():
         raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
-    if name == "weights_init" and (array.min() < 0 or abs(array.sum() - 1) > 1e-6):
-        raise InputError(
-            "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
-        )
     return array
 
 
-def covariances_of(precisions: Floats, kind: str, k: int, d: int) -> Floats:
-    """Return covariances (k, d, d) from precisions in the shape of scikit-learn."""
-    if kind.startswith("tied"):
-        precisions = np.repeat(precisions[None], k, axis=0)
-    if kind.endswith("spherical"):
-        precisions = np.repeat(precisions[:, None], d, axis=1)
-    whole = precisions if precisions.ndim == 3 else np.einsum("kd,de->kde", precisions, np.eye(d))
-    symmetric_ones = np.allclose(whole, whole.transpose(0, 2, 1))
-    if not symmetric_ones or np.linalg.eigvalsh(whole).min() <= 0:
+def inverse_of(precisions: Floats) -> Floats:
+    """Return the inverses of precisions (c, d, d) or (c, d), or raise."""
+    if precisions.ndim == 2:
+        positive = bool(np.all(precisions > 0))
+    else:
+        positive = np.allclose(precisions, precisions.transpose(0, 2, 1))
+        positive = positive and np.linalg.eigvalsh(precisions).min() > 0
+    if not positive:
         raise InputError(
             "precisions_not_positive", "`precisions_init` must be symmetric and positive definite"
         )
-    return np.asarray(np.linalg.inv(whole), dtype=np.float64)
-
-
-def spread_points(z: Floats, k: int) -> Floats:
-    """Return k rows that are far apart."""
-    scaled = z / np.maximum(z.std(axis=0), 1e-300)
-    places = points_apart(np.column_stack([scaled]), min(k, len(z)), np.random.default_rng(0))
-    return np.resize(places * np.maximum(z.std(axis=0), 1e-300), (k, z.shape[1]))
+    return 1 / precisions if precisions.ndim == 2 else np.asarray(np.linalg.inv(precisions))
 
 
 class InitialParameters(NamedTuple):

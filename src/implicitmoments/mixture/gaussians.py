@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of
 from implicitmoments.mixture.family import (
     TINY,
     Family,
+    Parameters,
+    Places,
     pair_columns,
     principal_scores,
     symmetric,
     triangle,
+    upper_triangle,
 )
-from implicitmoments.rows import Block, Rows, weights_of
+from implicitmoments.rows import Block, Rows
 
 LOG_2PI = float(np.log(2 * np.pi))
 COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
+RICHER = {  # types of which one is a special case, with more parameters
+    "tied_spherical": ("spherical", "tied_diag", "diag", "tied", "full"),
+    "spherical": ("diag", "full"),
+    "tied_diag": ("diag", "tied", "full"),
+    "diag": ("full",),
+    "tied": ("full",),
+    "full": (),
+}
 LEAST_RATIO = 1e-7  # of a variance to the pooled one within components
 FAR = 10.0  # deviations from the centre within which rows are taken to lie
 ROUNDING = 1e-13  # of sums of squares of standardised columns
-
-
-class Gaussian(NamedTuple):
-    """Parameters of a mixture of Gaussians."""
-
-    weights: Floats  # (k,)
-    means: Floats  # (k, d)
-    covariances: Floats  # (k, d, d), or (k, d) if diagonal or spherical
+UNIT_ROWS = 20_000  # from which centre, units and steps are estimated
+AT_FLOOR = 1.01  # times the floor: a variance below is at it
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussians(Family):
-    """Gaussians of one covariance type; features are 1, z and products of columns of z.
+    """Gaussians of one covariance type; features are 1, z and the products of columns of z.
 
     z are the columns, centred and in units of their standard deviations (one unit for spherical
     types). With a tied covariance the products are shared features: their coefficients are the
-    same for all components.
+    same for all components. Parameters are ``means`` (k, d) and ``covariances``: (k, d, d), (k, d)
+    if diagonal, (k, 1) if spherical, with one component if tied.
 
     Parameters
     ----------
@@ -62,6 +68,8 @@ class Gaussians(Family):
     unit: Floats = field(default_factory=lambda: np.ones(0))  # (d,)
     floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
 
+    richer_note = "not_round"
+
     @property
     def tied(self) -> bool:
         """Whether all components have one covariance."""
@@ -73,13 +81,13 @@ class Gaussians(Family):
         return "full" if self.covariance_type == "tied" else self.covariance_type.split("_")[-1]
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The covariance type."""
         return self.covariance_type
 
     @property
     def d(self) -> int:
-        """Number of columns."""
+        """Number of columns; the dimension of the noise."""
         return len(self.centre)
 
     @property
@@ -103,34 +111,31 @@ class Gaussians(Family):
         return float(-np.log(self.unit).sum())
 
     def prepare(self, rows: Rows) -> Gaussians:
-        """Return the family in the units of some rows."""
-        sums = rows.fold(_ColumnSums(to_numpy(rows.first_kept["x"])[0]), width=3, what="units")
-        total, first, second = (np.asarray(to_numpy(sums[name])) for name in _SUMS)
-        mean = first / total
-        deviations = np.sqrt(np.maximum(second / total - mean**2, 0.0))
-        centre = mean + to_numpy(rows.first_kept["x"])[0]
+        """Return the family in the units of some rows.
+
+        Least variances come from the rounding of sums, the ridge, and steps of rounded columns.
+        """
+        sample = rows.sample(UNIT_ROWS, 0)
+        points, weights = np.asarray(sample.points, dtype=np.float64), sample.counts
+        about = points[0]
+        mean = weights @ (points - about) / weights.sum()
+        centre = about + mean
+        deviations = np.sqrt(weights @ (points - centre) ** 2 / weights.sum())
         unit = np.where(deviations > 0, deviations, 1.0)
         if self.shape == "spherical":
             unit = np.full(len(unit), np.sqrt(np.mean(deviations**2)) or 1.0)
         sizes = np.abs(centre) + FAR * deviations
-        return self._with_floor(replace(self, centre=centre, unit=unit), rows, sizes)
+        floor = ROUNDING + (np.finfo(np.float64).eps * sizes / unit) ** 2 + self.ridge
+        floor = np.maximum(floor, (rounding_steps(points) / unit) ** 2 / (2 * np.pi))
+        found = replace(self, centre=centre, unit=unit, floor=floor)
+        return found.retyped(self.covariance_type, self.variance)
 
-    @staticmethod
-    def _with_floor(family: Gaussians, rows: Rows, sizes: Floats) -> Gaussians:
-        """Add least variances: rounding of sums, the ridge, and steps of rounded columns."""
-        epsilon = np.finfo(np.float64).eps
-        floor = ROUNDING + (epsilon * sizes / family.unit) ** 2
-        steps = rounding_steps(rows.sample(20_000, 0).points) / family.unit
-        floor = np.maximum(floor + family.ridge, steps**2 / (2 * np.pi))
-        if family.shape == "spherical":
-            floor = floor.mean(keepdims=True)
-        return replace(family, floor=floor)
-
-    def retyped(self, covariance_type: str) -> Gaussians:
+    def retyped(self, covariance_type: str, variance: float | None = None) -> Gaussians:
         """Return the family of another covariance type in the same units."""
-        found = replace(self, covariance_type=covariance_type, variance=None)
-        size = 1 if found.shape == "spherical" else self.d
-        return replace(found, floor=np.resize(self.floor, size))
+        found = replace(self, covariance_type=covariance_type, variance=variance)
+        if found.shape == "spherical":
+            return replace(found, floor=self.floor.mean(keepdims=True))
+        return replace(found, floor=np.broadcast_to(self.floor, self.d))
 
     def features(self, block: Block) -> Array:
         """Return 1, z and the products of columns."""
@@ -173,106 +178,87 @@ class Gaussians(Family):
         within = within[..., None, :] / self._per_variance
         return within if self.shape == "full" else np.maximum(within, self.floor)
 
-    def covariances(self, sums: Floats, shared: Floats) -> Floats:
-        """Return covariances (..., k, n_second); of tied types the shared one, (..., 1, ·)."""
-        if self.tied:
-            return shared
-        sizes = np.maximum(sums[..., :1], TINY)
-        means = sums[..., 1 : 1 + self.d] / sizes
-        within: Floats = sums[..., 1 + self.d :] / sizes - self._second(means)
-        # a component with fewer rows than its covariance needs borrows the missing ones
-        needed = self.d + 2 if self.shape == "full" else 3
-        missing = np.clip(needed - sizes, 0, needed)
-        within = (sizes * within / self._per_variance + missing * shared) / (sizes + missing)
-        return within if self.shape == "full" else np.maximum(within, self._least(shared))
-
-    def _least(self, shared: Floats) -> Floats:
-        """Return the smallest variances of components."""
-        if self.shape == "full":
-            first, second = triangle(self.d)
-            shared = shared[..., first == second]
-        return self.floor + (0.0 if self.tied else LEAST_RATIO) * np.maximum(shared, 0)
-
-    def matrices(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return full covariances (..., d, d) above their floor, and log-determinants.
-
-        A covariance is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
-        """
-        whole, least = symmetric(covariances, self.d), self._least(shared)
-        try:
-            np.linalg.cholesky(whole - least[..., None] * np.eye(self.d))
-        except np.linalg.LinAlgError:
-            # the most likely covariances that are at least diag(least)
-            roots = np.sqrt(least)
-            roots = roots[..., :, None] * roots[..., None, :]
-            values, axes = np.linalg.eigh(whole / roots)
-            low = values[..., :1, None] < 1
-            raised = (axes * np.maximum(values, 1.0)[..., None, :]) @ axes.swapaxes(-1, -2)
-            whole = np.where(low, raised * roots, whole)
-        factors = np.linalg.cholesky(whole)
-        return whole, 2 * np.log(np.diagonal(factors, 0, -2, -1)).sum(-1)
-
-    def _precisions(self, covariances: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return precisions in the shape of covariances, and log-determinants (..., 1)."""
-        if self.shape != "full":
-            logs = np.log(covariances).sum(-1, keepdims=True) * self._per_variance
-            return 1 / covariances, logs
-        whole, log_determinants = self.matrices(covariances, shared)
-        first, second = triangle(self.d)
-        precisions: Floats = np.asarray(np.linalg.inv(whole), dtype=np.float64)
-        return precisions[..., first, second], log_determinants[..., None]
-
-    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
-        """Return the most likely coefficients (..., k, s)."""
+    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+        """Return the means and covariances of sums (..., k, s)."""
         if shared is None:
             raise ValueError("Gaussians share a covariance")
         sizes = np.maximum(sums[..., :1], TINY)
         means = sums[..., 1 : 1 + self.d] / sizes
-        precisions, log_determinants = self._precisions(self.covariances(sums, shared), shared)
-        found = self._coefficients(means, precisions, log_determinants)
-        return found[..., : self.n_own]
-
-    def _coefficients(self, means: Floats, precisions: Floats, log_determinants: Floats) -> Floats:
-        """Return coefficients (..., k, n_features) of Gaussians with some precisions."""
+        within = shared
+        if not self.tied:
+            within = sums[..., 1 + self.d :] / sizes - self._second(means)
+            # a component with fewer rows than its covariance needs borrows the missing ones
+            needed = self.d + 2 if self.shape == "full" else 3
+            missing = np.clip(needed - sizes, 0, needed)
+            within = sizes * within / self._per_variance + missing * shared
+            within = within / (sizes + missing)
         if self.shape == "full":
-            linear = (symmetric(precisions, self.d) @ means[..., None])[..., 0]
+            covariances = at_least(symmetric(within, self.d), self._least(shared))
         else:
-            linear = precisions * means
-        squares = (means * linear).sum(-1, keepdims=True)
-        constant = -0.5 * (squares + log_determinants + self.d * LOG_2PI)
-        second = np.broadcast_to(self._halved(precisions), (*means.shape[:-1], self.n_second))
-        return np.concatenate([constant, linear, second], axis=-1)
+            covariances = np.maximum(within, self._least(shared))
+        return {"means": means, "covariances": covariances}
 
-    def _halved(self, precisions: Floats) -> Floats:
-        """Return -P/2 as coefficients; products of two different columns occur once."""
-        if self.shape != "full":
-            return -0.5 * precisions
-        first, second = triangle(self.d)
-        return -precisions * np.where(first == second, 0.5, 1.0)
+    def _least(self, shared: Floats) -> Floats:
+        """Return the smallest variances of components."""
+        if self.tied:
+            return self.floor
+        if self.shape == "full":
+            first, second = triangle(self.d)
+            shared = shared[..., first == second]
+        return self.floor + LEAST_RATIO * np.maximum(shared, 0)
 
-    def peaks(self, coefficients: Floats) -> Floats:
+    def at_floor(self, sums: Floats, shared: Floats | None) -> Places:
+        """Return the components whose variance along some direction is the least allowed."""
+        variances = self.estimate(sums, shared)["covariances"]
+        least = self._least(np.asarray(shared))
+        if self.shape == "full":
+            roots = np.sqrt(least)
+            scaled = variances / (roots[..., :, None] * roots[..., None, :])
+            variances, least = np.linalg.eigvalsh(scaled), np.ones(1)
+        low = np.any(variances <= AT_FLOOR * least, axis=-1)
+        return np.flatnonzero(np.broadcast_to(low, len(sums)))
+
+    def richer(self) -> Sequence[Family]:
+        """Return the types that have this one as a special case."""
+        return [self.retyped(other) for other in RICHER[self.covariance_type]]
+
+    def convert(self, features: Floats, richer: Family) -> Floats:
+        """Return the features of rows for a richer type."""
+        z = np.asarray(self.points(features), dtype=np.float64)
+        return np.asarray(richer.features({"x": z * self.unit + self.centre}))
+
+    def unshared(self) -> Gaussians:
+        """Return the family in which each component has all coefficients of its own."""
+        return replace(self, separable=False)
+
+    def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
+        """Return the coefficients of Gaussians, and of the products if these are shared."""
+        means, covariances = parameters["means"], parameters["covariances"]
+        if self.shape == "full":
+            precisions: Floats = np.asarray(np.linalg.inv(covariances), dtype=np.float64)
+            linear = (precisions @ means[..., None])[..., 0]
+            first, second = triangle(self.d)  # products of two different columns occur once
+            products = -upper_triangle(precisions) * np.where(first == second, 0.5, 1.0)
+        else:
+            linear, products = means / covariances, -0.5 / covariances
+        squares = 0.5 * (means * linear).sum(-1, keepdims=True)
+        own = [self.peaks(parameters) - squares, linear]
+        if self.n_own == 1 + self.d:
+            return np.concatenate(own, axis=-1), products
+        products = np.broadcast_to(products, (*means.shape[:-1], self.n_second))
+        return np.concatenate([*own, products], axis=-1), None
+
+    def peaks(self, parameters: Parameters) -> Floats:
         """Return the largest log density of each component, (..., k, 1)."""
-        linear, second = coefficients[..., 1 : 1 + self.d], coefficients[..., 1 + self.d :]
+        covariances = parameters["covariances"]
         if self.shape == "full":
-            first, other = triangle(self.d)
-            precisions = symmetric(-second * np.where(first == other, 2.0, 1.0), self.d)
-            means = np.linalg.solve(precisions, linear[..., None])[..., 0]
+            factors = np.linalg.cholesky(covariances)
+            logs = 2 * np.log(np.diagonal(factors, 0, -2, -1)).sum(-1, keepdims=True)
         else:
-            means = linear / (-2 * second)
-        return np.asarray(coefficients[..., :1] + 0.5 * (means * linear).sum(-1, keepdims=True))
+            logs = np.log(covariances).sum(-1, keepdims=True) * self._per_variance
+        return np.asarray(-0.5 * (logs + self.d * LOG_2PI))
 
-    @property
-    def n_noise(self) -> int:
-        """Dimension of the noise."""
-        return self.d
-
-    def shared_coefficients(self, shared: Floats | None) -> Floats | None:
-        """Return the coefficients of the products where all components share them."""
-        if shared is None or self.n_own > 1 + self.d:
-            return None
-        return self._halved(self._precisions(shared, shared)[0])[..., 0, :]
-
-    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:  # noqa: ARG002
+    def split_scores(self, features: Floats, weights: Floats) -> Floats:
         """Return coordinates on the principal axes of each component."""
         return principal_scores(features[..., 1 : 1 + self.d], weights)
 
@@ -285,127 +271,69 @@ class Gaussians(Family):
         covariances = 1 if self.tied else k
         return k - 1 + k * self.d + covariances * self.n_second * (self.variance is None)
 
-    def parameters(self, sums: Floats, rest: Floats) -> Gaussian:
-        """Return weights, means and covariances in the user's units."""
-        shared, k = self.pool(sums, rest), len(sums)
-        covariances = self.covariances(sums, shared)
+    def _in_units(self, covariances: Floats) -> Floats:
+        """Return covariances of z of the user's columns, (k, d) if diagonal or spherical."""
         if self.shape == "full":
-            whole = self.matrices(covariances, shared)[0] * np.outer(self.unit, self.unit)
-            covariances = np.broadcast_to(whole, (k, self.d, self.d))
-        else:
-            covariances = np.broadcast_to(covariances * self.unit**2, (k, self.d))
-        means = sums[:, 1 : 1 + self.d] / np.maximum(sums[:, :1], TINY)
-        weights = sums[:, 0] / sums[:, 0].sum()
-        return Gaussian(weights, means * self.unit + self.centre, covariances.copy())
+            return covariances * np.outer(self.unit, self.unit)
+        return covariances * self.unit**2
 
-    def _scaled(self, parameters: Gaussian) -> tuple[Floats, Floats]:
-        """Return means (k, d) and covariances (k, n_second) of z."""
-        covariances = np.asarray(parameters.covariances)
-        if self.shape == "full":
-            first, second = triangle(self.d)
-            within = (covariances / np.outer(self.unit, self.unit))[:, first, second]
-        else:
-            within = covariances / self.unit**2
-            within = within.mean(1, keepdims=True) if self.shape == "spherical" else within
-        return (parameters.means - self.centre) / self.unit, within
-
-    def vectors(self, parameters: Gaussian) -> tuple[Floats, Floats]:
-        """Return means and covariances of z; a tied covariance is shared, a known one fixed."""
-        means, within = self._scaled(parameters)
-        if self.variance is not None:
-            return means, np.zeros(0)
-        return (means, within[0]) if self.tied else (np.hstack([means, within]), np.zeros(0))
-
-    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
-        """Return steps of means along L, and of covariances L (1 + E) Lᵀ along entries of E."""
-        if self.variance is not None:
-            within = np.full((1, 1), self.variance / self.unit[0] ** 2)
-        else:
-            within = shared[None] if self.tied else own[:, self.d :]
-        if self.shape == "full":
-            first, second = triangle(self.d)
-            roots = np.linalg.cholesky(symmetric(within, self.d))
-            # entry (c, e) of L E Lᵀ for the symmetric unit matrix E of (a, b)
-            one = roots[:, first][..., first] * roots[:, second][..., second]
-            other = roots[:, first][..., second] * roots[:, second][..., first]
-            products = np.where(first == second, one, one + other)
-        else:
-            deviations = np.broadcast_to(np.sqrt(within), (len(within), self.d))
-            roots = deviations[..., None] * np.eye(self.d)
-            products = within[..., None] * np.eye(self.n_second)
-        means = np.broadcast_to(roots, (len(own), self.d, self.d))
-        if self.variance is not None:
-            return means, np.zeros((0, 0))
-        if self.tied:
-            return means, products[0]
-        width = own.shape[1]
-        found = np.zeros((len(own), width, width))
-        found[:, : self.d, : self.d] = means
-        found[:, self.d :, self.d :] = products
-        return found, np.zeros((0, 0))
-
-    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
-        """Return the coefficients (..., k, n_features) of means and covariances."""
-        means = own[..., : self.d]
-        if self.variance is not None:
-            within = np.full((*own.shape[:-2], 1, 1), self.variance / self.unit[0] ** 2)
-        else:
-            within = shared[..., None, :] if self.tied else own[..., self.d :]
-        if self.shape != "full":
-            logs = np.log(within).sum(-1, keepdims=True) * self._per_variance
-            return self._coefficients(means, 1 / within, logs)
-        whole = symmetric(within, self.d)
-        first, second = triangle(self.d)
-        logs = 2 * np.log(np.diagonal(np.linalg.cholesky(whole), 0, -2, -1)).sum(-1)
-        precisions: Floats = np.asarray(np.linalg.inv(whole), dtype=np.float64)
-        return self._coefficients(means, precisions[..., first, second], logs[..., None])
-
-    def errors(self, covariance: Floats, k: int) -> Gaussian:
-        """Return standard errors of means and covariances in the user's units."""
-        deviations = np.sqrt(np.diag(covariance))
-        n_shared = self.n_second if self.tied and self.variance is None else 0
-        split = len(deviations) - n_shared
-        own = deviations[:split].reshape(k, -1)
-        within = own[:, self.d :]
-        if self.tied:
-            within = np.broadcast_to(deviations[split:], (k, n_shared))
-        if self.variance is not None:
-            within = np.zeros((k, 1))
-        if self.shape == "full":
-            found = symmetric(within, self.d) * np.outer(self.unit, self.unit)
-        else:
-            found = np.broadcast_to(within, (k, self.d if self.shape == "diag" else 1))
-            found = found * self.unit**2
-        return Gaussian(np.zeros(k), own[:, : self.d] * self.unit, found)
-
-    def sums_of(self, parameters: Gaussian, n: float) -> Floats:
-        """Return the sums (k, s) of n rows with these parameters."""
-        z, within = self._scaled(parameters)
-        sizes = n * np.asarray(parameters.weights)[:, None]
-        second = sizes * (within * self._per_variance + self._second(z))
-        return np.hstack([sizes, sizes * z, second])[:, : self.n_own]
-
-
-_SUMS = ("total", "first", "second")
-
-
-@dataclass(frozen=True, eq=False)
-class _ColumnSums:
-    """Sums of columns and of their squares about a row."""
-
-    about: Floats
-
-    def __call__(self, block: Block) -> dict[str, Array]:
-        x = block["x"]
-        xp = namespace_of(x)
-        x = xp.astype(x, xp.float64, copy=False)
-        weights = xp.astype(weights_of(block), xp.float64, copy=False)
-        apart = x - move_like(self.about, x)
-        return {
-            "total": xp.sum(weights),
-            "first": weights @ apart,
-            "second": weights @ (apart * apart),
+    def to_user(self, parameters: Parameters) -> Parameters:
+        """Return means and covariances of the columns; (k, d) also for spherical types."""
+        means = parameters["means"] * self.unit + self.centre
+        return parameters | {
+            "means": means,
+            "covariances": self._in_units(parameters["covariances"]),
         }
+
+    def from_user(self, parameters: Parameters) -> Parameters:
+        """Return means and covariances of z."""
+        found = dict(parameters)
+        if "means" in found:
+            found["means"] = (found["means"] - self.centre) / self.unit
+        if "covariances" in found:
+            found["covariances"] = found["covariances"] / self._in_units(np.ones(1))
+            if self.shape == "spherical":
+                found["covariances"] = found["covariances"].mean(-1, keepdims=True)
+        return found
+
+    def steps(self, parameters: Parameters) -> Parameters:
+        """Return steps of means along L, and of covariances L (1 + E) Lᵀ along entries of E."""
+        means, covariances = parameters["means"], parameters["covariances"]
+        if self.shape == "full":
+            roots = np.linalg.cholesky(covariances).swapaxes(-1, -2)  # a step is a row
+            first, second = triangle(self.d)
+            products = roots[:, first, :, None] * roots[:, second, None, :]
+            products = products + products.swapaxes(-1, -2)
+        else:
+            deviations = np.broadcast_to(np.sqrt(covariances), (len(covariances), self.d))
+            roots = deviations[..., None] * np.eye(self.d)
+            products = covariances[..., None] * np.eye(self.n_second)
+        found = {"means": np.broadcast_to(roots, (len(means), self.d, self.d))}
+        return found if self.variance is not None else found | {"covariances": products}
+
+    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
+        """Return the sums (k, s) of rows with these parameters."""
+        z, within = parameters["means"], parameters["covariances"]
+        within = upper_triangle(within) if self.shape == "full" else within * self._per_variance
+        sizes = sizes[:, None]
+        return np.hstack([sizes, sizes * z, sizes * (within + self._second(z))])[:, : self.n_own]
+
+
+def at_least(covariances: Floats, least: Floats) -> Floats:
+    """Return the most likely covariances (..., d, d) that are at least diag(least).
+
+    A covariance is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
+    """
+    try:
+        np.linalg.cholesky(covariances - least[..., None] * np.eye(covariances.shape[-1]))
+    except np.linalg.LinAlgError:
+        roots = np.sqrt(least)
+        roots = roots[..., :, None] * roots[..., None, :]
+        values, axes = np.linalg.eigh(covariances / roots)
+        low = values[..., :1, None] < 1
+        raised = (axes * np.maximum(values, 1.0)[..., None, :]) @ axes.swapaxes(-1, -2)
+        return np.where(low, raised * roots, covariances)
+    return covariances
 
 
 def rounding_steps(x: Floats) -> Floats:

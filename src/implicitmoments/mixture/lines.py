@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from implicitmoments.arrays import Array, Floats, index_like, move_like, namespa
 from implicitmoments.mixture.family import (
     TINY,
     Family,
+    Parameters,
+    Places,
     pair_columns,
     principal_scores,
     symmetric,
     triangle,
 )
-from implicitmoments.mixture.gaussians import LOG_2PI
+from implicitmoments.mixture.gaussians import AT_FLOOR, LOG_2PI
 from implicitmoments.rows import Block, Rows
 from implicitmoments.rows.second_moments import SecondMoments, mean_and_covariance
 
@@ -26,18 +28,13 @@ VARYING = 1e-10  # least variance of a direction of the standardised inputs that
 RIDGE = 1e-6  # of a row: keeps lines with few rows determined
 
 
-class Line(NamedTuple):
-    """Parameters of a mixture of regressions."""
-
-    weights: Floats  # (k,)
-    coef: Floats  # (k, d)
-    intercept: Floats  # (k,)
-    variances: Floats  # (k,) of the noise
-
-
 @dataclass(frozen=True, eq=False)
 class Lines(Family):
     """Regression lines; features are the products of z = (1, whitened x, scaled y).
+
+    Parameters are ``lines`` (k, q), the constant first, and ``variances`` of the noise (k, 1),
+    with one component if all lines share one. In the user's units lines are (k, 1 + d), the
+    intercept first.
 
     Parameters
     ----------
@@ -55,6 +52,10 @@ class Lines(Family):
     y_centre: float = 0.0
     y_unit: float = 1.0
 
+    similar_if_near = False  # neighbours may be of different lines
+    richer_note = "noise_differs"
+    d = 1  # dimension of the noise
+
     @property
     def q(self) -> int:
         """Entries of z without y: the constant and the whitened inputs."""
@@ -69,11 +70,6 @@ class Lines(Family):
     def n_own(self) -> int:
         """All features have coefficients per line."""
         return self.n_features
-
-    @property
-    def similar_if_near(self) -> bool:
-        """Neighbours may be of different lines."""
-        return False
 
     @property
     def log_jacobian(self) -> float:
@@ -93,12 +89,9 @@ class Lines(Family):
         axes[np.diag(correlations) == 0] = 0.0  # constant inputs, but for rounding
         used = values > VARYING * max(float(values[-1]), 1.0)
         whitener = axes[:, used] / np.sqrt(values[used]) / units[:-1, None]
+        y_centre, y_unit = float(moments.mean[-1]), float(units[-1])
         return replace(
-            self,
-            centre=moments.mean[:-1],
-            whitener=whitener,
-            y_centre=float(moments.mean[-1]),
-            y_unit=float(units[-1]),
+            self, centre=moments.mean[:-1], whitener=whitener, y_centre=y_centre, y_unit=y_unit
         )
 
     def features(self, block: Block) -> Array:
@@ -110,27 +103,18 @@ class Lines(Family):
         y = (y[:, None] - self.y_centre) / self.y_unit
         return pair_columns(xp.concat([xp.ones_like(y), x, y], axis=1))
 
-    @property
-    def _with_y(self) -> np.ndarray:
-        """Places of the products of y with 1, x and itself."""
-        return np.flatnonzero(triangle(self.q + 1)[1] == self.q)
+    def logits(self, coefficients: Array, features: Array) -> Array:
+        """Return log densities by the squares of residuals: q products per row, not q²/2.
 
-    def scaled_lines(self, coefficients: Array) -> tuple[Array, Array]:
-        """Return b (..., k, q + 1) and the logits at a residual of 0, from coefficients.
-
-        The product of b and z is the residual in units of the noise, so that a logit is its
-        peak less half the square of that.
+        A logit is its peak less half the square of a product b · z, the residual in units of
+        the noise. The entries of b are the coefficients of the products of y.
         """
-        xp = namespace_of(coefficients)
-        last = xp.take(coefficients, index_like(self._with_y, coefficients), axis=-1)
+        xp = namespace_of(features)
+        with_y = np.flatnonzero(triangle(self.q + 1)[1] == self.q)
+        last = xp.take(coefficients, index_like(with_y, coefficients), axis=-1)
         precision = -2 * last[..., -1:]
         b = xp.concat([last[..., :-1], -precision], axis=-1) / xp.sqrt(precision)
-        return b, coefficients[..., :1] + 0.5 * b[..., :1] ** 2
-
-    def logits(self, coefficients: Array, features: Array) -> Array:
-        """Return log densities by the squares of residuals: q products per row, not q²/2."""
-        xp = namespace_of(features)
-        b, peaks = self.scaled_lines(coefficients)
+        peaks = coefficients[..., :1] + 0.5 * b[..., :1] ** 2
         residuals = b @ xp.matrix_transpose(features[..., : self.q + 1])
         if isinstance(residuals, np.ndarray):
             np.multiply(residuals, residuals, out=residuals)
@@ -139,17 +123,8 @@ class Lines(Family):
             return residuals
         return peaks - 0.5 * residuals * residuals
 
-    def peaks(self, coefficients: Floats) -> Floats:
-        """Return the largest log density of each line, (..., k, 1)."""
-        return np.asarray(self.scaled_lines(coefficients)[1])
-
-    @property
-    def n_noise(self) -> int:
-        """Dimension of the noise."""
-        return 1
-
     def solve(self, sums: Floats) -> tuple[Floats, Floats]:
-        """Return lines (..., k, q) and the sums of their squared residuals (..., k)."""
+        """Return lines (..., k, q) and the sums of their squared residuals (..., k, 1)."""
         products, q = symmetric(sums, self.q + 1), self.q
         places = np.arange(1, q)
         products[..., places, places] += RIDGE
@@ -159,40 +134,51 @@ class Lines(Family):
         lines = np.zeros((*sums.shape[:-1], q))
         lines[..., first:] = np.linalg.solve(gram, right[..., None])[..., 0]
         squares = products[..., q, q] - (lines[..., first:] * right).sum(-1)
-        return lines, np.maximum(squares, 0.0)
+        return lines, np.maximum(squares, 0.0)[..., None]
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:  # noqa: ARG002
-        """Return the variance of the noise of all rows, (..., 1)."""
-        squares = self.solve(sums)[1].sum(-1, keepdims=True)
-        sizes = sums[..., 0].sum(-1, keepdims=True) + TINY
+        """Return the variance of the noise of all rows, (..., 1, 1)."""
+        squares = self.solve(sums)[1].sum(-2, keepdims=True)
+        sizes = sums[..., :1].sum(-2, keepdims=True) + TINY
         return np.asarray(np.maximum(squares / sizes, FLOOR))
 
-    def variances(self, sums: Floats, squares: Floats, shared: Floats) -> Floats:
-        """Return the variances of the noise, (..., k) or (..., 1)."""
-        if not self.separate_noise:
-            return shared
-        sizes = np.maximum(sums[..., 0], TINY)
-        missing = np.clip(self.q + 2 - sizes, 0, None)
-        own = (squares + missing * shared) / (sizes + missing)
-        return np.asarray(np.maximum(own, LEAST_RATIO * shared))
-
-    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
-        """Return the most likely coefficients (..., k, s)."""
+    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+        """Return lines and variances of the noise, for sums (..., k, s)."""
         if shared is None:
             raise ValueError("lines share a variance")
         lines, squares = self.solve(sums)
-        return self._coefficients(lines, self.variances(sums, squares, shared))
+        if not self.separate_noise:
+            return {"lines": lines, "variances": shared}
+        sizes = np.maximum(sums[..., :1], TINY)
+        missing = np.clip(self.q + 2 - sizes, 0, None)
+        own = (squares + missing * shared) / (sizes + missing)
+        return {"lines": lines, "variances": np.maximum(own, LEAST_RATIO * shared)}
 
-    def _coefficients(self, lines: Floats, variances: Floats) -> Floats:
-        """Return the coefficients (..., k, s) of lines (..., k, q) with some noise."""
+    def at_floor(self, sums: Floats, shared: Floats | None) -> Places:
+        """Return the lines with the least noise that is allowed."""
+        least = LEAST_RATIO * np.asarray(shared) if self.separate_noise else np.full((1, 1), FLOOR)
+        low = self.estimate(sums, shared)["variances"] <= AT_FLOOR * least
+        return np.flatnonzero(np.broadcast_to(low[:, 0], len(sums)))
+
+    def richer(self) -> Sequence[Family]:
+        """Return lines with a variance of the noise each."""
+        return () if self.separate_noise else (replace(self, separate_noise=True),)
+
+    def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
+        """Return the coefficients (..., k, s) of lines with some noise."""
+        lines = parameters["lines"]
         ends = np.full((*lines.shape[:-1], 1), -1.0)
-        b = np.concatenate([lines, ends], axis=-1) / np.sqrt(variances)[..., None]
+        b = np.concatenate([lines, ends], axis=-1) / np.sqrt(parameters["variances"])
         first, second = triangle(self.q + 1)
         found = -0.5 * np.where(first == second, 1.0, 2.0) * b[..., first] * b[..., second]
-        found[..., 0] -= 0.5 * (np.log(variances) + LOG_2PI)
-        return found
+        found[..., :1] += self.peaks(parameters)
+        return found, None
 
-    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:  # noqa: ARG002
+    def peaks(self, parameters: Parameters) -> Floats:
+        """Return the largest log density of each line, (..., k, 1)."""
+        return np.asarray(-0.5 * (np.log(parameters["variances"]) + LOG_2PI))
+
+    def split_scores(self, features: Floats, weights: Floats) -> Floats:
         """Return residuals, and residual times input along its principal axes.
 
         These are the directions in which the slopes of two lines in one differ.
@@ -232,73 +218,35 @@ class Lines(Family):
         coefficients = self.q - (not self.fit_intercept)
         return k - 1 + k * coefficients + (k if self.separate_noise else 1)
 
-    def parameters(self, sums: Floats, rest: Floats) -> Line:
-        """Return weights, slopes, intercepts and variances of the noise in the user's units."""
-        lines, squares = self.solve(sums)
-        variances = self.variances(sums, squares, self.pool(sums, rest))
-        coef = self.y_unit * lines[:, 1:] @ self.whitener.T
-        intercept = self.y_centre + self.y_unit * lines[:, 0] - coef @ self.centre
-        variances = np.broadcast_to(self.y_unit**2 * variances, len(sums)).copy()
-        return Line(sums[:, 0] / sums[:, 0].sum(), coef, intercept, variances)
+    def to_user(self, parameters: Parameters) -> Parameters:
+        """Return intercepts and slopes of the columns, and variances of y."""
+        lines, variances = parameters["lines"], parameters["variances"]
+        slopes = self.y_unit * lines[..., 1:] @ self.whitener.T
+        level = self.y_centre + self.y_unit * lines[..., :1] - slopes @ self.centre[:, None]
+        lines = np.concatenate([level, slopes], axis=-1)
+        return parameters | {"lines": lines, "variances": self.y_unit**2 * variances}
 
-    def _scaled(self, parameters: Line) -> tuple[Floats, Floats]:
-        """Return lines (k, q) and variances (k,) of scaled y on whitened x."""
-        _, coef, intercept, variances = parameters
-        slopes = coef @ np.linalg.pinv(self.whitener.T) / self.y_unit
-        level = (intercept + coef @ self.centre - self.y_centre) / self.y_unit
-        return np.column_stack([level, slopes]), variances / self.y_unit**2
+    def from_user(self, parameters: Parameters) -> Parameters:
+        """Return lines of scaled y on whitened x, and variances of scaled y."""
+        lines, variances = parameters["lines"], parameters["variances"]
+        slopes = lines[:, 1:] @ np.linalg.pinv(self.whitener.T) / self.y_unit
+        level = lines[:, :1] + lines[:, 1:] @ self.centre[:, None] - self.y_centre
+        scaled = np.hstack([level / self.y_unit, slopes])
+        return parameters | {"lines": scaled, "variances": variances / self.y_unit**2}
 
-    def vectors(self, parameters: Line) -> tuple[Floats, Floats]:
-        """Return lines, without the constant if there is none, and variances of the noise."""
-        lines, variances = self._scaled(parameters)
-        lines = lines[:, 0 if self.fit_intercept else 1 :]
-        if self.separate_noise:
-            return np.column_stack([lines, variances]), np.zeros(0)
-        return lines, variances[:1]
-
-    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+    def steps(self, parameters: Parameters) -> Parameters:
         """Return deviations of the noise for lines, and its variance."""
-        if self.separate_noise:
-            sizes = np.repeat(np.sqrt(own[:, -1:]), own.shape[1], axis=1)
-            sizes[:, -1] = own[:, -1]
-            return sizes[..., None] * np.eye(own.shape[1]), np.zeros((0, 0))
-        sizes = np.full(own.shape, np.sqrt(shared[0]))
-        return sizes[..., None] * np.eye(own.shape[1]), np.diag(shared)
+        variances, k = parameters["variances"], len(parameters["lines"])
+        free = np.eye(self.q)[0 if self.fit_intercept else 1 :]
+        lines = np.broadcast_to(np.sqrt(variances)[..., None] * free, (k, len(free), self.q))
+        return {"lines": lines, "variances": variances[..., None]}
 
-    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
-        """Return the coefficients (..., k, s) of lines and variances."""
-        lines = own[..., :-1] if self.separate_noise else own
-        variances = own[..., -1] if self.separate_noise else shared
-        if not self.fit_intercept:
-            lines = np.concatenate([np.zeros_like(lines[..., :1]), lines], axis=-1)
-        return self._coefficients(lines, variances)
-
-    def errors(self, covariance: Floats, k: int) -> Line:
-        """Return standard errors of slopes, intercepts and variances in the user's units."""
-        n_shared = 0 if self.separate_noise else 1
-        width = (len(covariance) - n_shared) // k
-        skip = 0 if self.fit_intercept else 1
-        # slopes and intercept are linear in a line of z
-        to_coef = self.y_unit * self.whitener
-        to_all = np.zeros((1 + len(self.centre), self.q))
-        to_all[1:, 1:] = to_coef
-        to_all[0] = np.append(self.y_unit, -self.centre @ to_coef)
-        to_all = to_all[:, skip:]
-        found = np.empty((k, len(to_all)))
-        for i in range(k):
-            own = slice(i * width, i * width + to_all.shape[1])
-            found[i] = np.sqrt(np.einsum("ab,bc,ac->a", to_all, covariance[own, own], to_all))
-        deviations = np.sqrt(np.diag(covariance))
-        noise = np.full(k, deviations[-1]) if n_shared else deviations.reshape(k, -1)[:, -1]
-        intercept = found[:, 0] if self.fit_intercept else np.zeros(k)
-        return Line(np.zeros(k), found[:, 1:], intercept, self.y_unit**2 * noise)
-
-    def sums_of(self, parameters: Line, n: float) -> Floats:
-        """Return the sums (k, s) of n rows with these parameters and the inputs' moments."""
-        lines, variances = self._scaled(parameters)
+    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
+        """Return the sums (k, s) of rows with these parameters and the inputs' moments."""
+        lines, variances = parameters["lines"], parameters["variances"]
         products = np.zeros((len(lines), self.q + 1, self.q + 1))
         products[:, : self.q, : self.q] = np.eye(self.q)
         products[:, self.q, : self.q] = products[:, : self.q, self.q] = lines
-        products[:, self.q, self.q] = (lines**2).sum(1) + variances
+        products[:, self.q, self.q] = (lines**2).sum(1) + variances[:, 0]
         first, second = triangle(self.q + 1)
-        return n * np.asarray(parameters.weights)[:, None] * products[:, first, second]
+        return sizes[:, None] * products[:, first, second]

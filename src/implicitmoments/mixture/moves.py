@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture.em import Sample, Shares, normalise, run_em, take_steps
+from implicitmoments.mixture.em import Sample, Shares, run_em, take_steps
 from implicitmoments.mixture.family import TINY, Family, Places, coefficients_of
 
 ROWS_PER_SPLIT = 400  # rows of a component on which its splits are tried
+STEPS_PER_SPLIT = 12  # of EM
 TAIL = 0.12  # share of the rows beyond a cut in a tail
 NEAR = 8  # components around a split that take part in its trial
 ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
@@ -47,12 +48,31 @@ class Merges(NamedTuple):
         return float((self.losses[apart] if apart.any() else self.losses).min())
 
 
+class Prospects(NamedTuple):
+    """What a mixture would gain and lose by splits and merges."""
+
+    found: Shares
+    splits: Splits
+    merges: Merges
+
+    def reordered(self, order: Places) -> Prospects:
+        """Return the same of components in another order."""
+        (sums, shares, log_density), (gains, parts), (first, second, losses) = self
+        rank = np.argsort(order)
+        return Prospects(
+            Shares(sums[order], shares[order], log_density),
+            Splits(gains[order], parts[order]),
+            Merges(rank[first], rank[second], losses),
+        )
+
+
 class Improved(NamedTuple):
     """The end of a search."""
 
     level: float
     sums: Floats  # (k, s)
     settled: bool  # whether no other mixture nearby comes close
+    prospects: Prospects | None  # None without a search
 
 
 def chance_gain(sample: Sample) -> float:
@@ -99,7 +119,6 @@ def try_splits(
     rng: np.random.Generator,
     present: Floats | None = None,
     n_rows: int = ROWS_PER_SPLIT,
-    n_steps: int = 12,
 ) -> Splits:
     """Divide each component in two by EM on rows that it holds; return the best divisions.
 
@@ -110,22 +129,22 @@ def try_splits(
     places, weights = held_rows(shares, sample.weights, n_rows, rng)
     local = sample.take(places, weights)
     whole = local.total[:, None, None, : family.n_own]
-    single = take_steps(local, whole, n_steps).levels[:, 0]
+    single = take_steps(local, whole, STEPS_PER_SPLIT).levels[:, 0]
     coefficients = coefficients_of(family, whole, local.rest)[0][:, 0]
     density = family.logits(coefficients, local.own)[:, 0, :, None]
-    scores = family.split_scores(local.own, weights, coefficients[:, 0])
+    scores = family.split_scores(local.own, weights)
     first = divisions(np.concatenate([scores, density], axis=-1), weights)
     if present is not None:
         now = np.take_along_axis(present, places, axis=1)
         first = np.concatenate([first, now[:, None]], axis=1)
     halves = np.stack([first, 1 - first], axis=2) * weights[:, None, None]
     sums = _divide(local, halves)
-    early, sums = take_steps(local, sums, n_steps // 3)[:2]
+    early, sums = take_steps(local, sums, STEPS_PER_SPLIT // 3)[:2]
     kept = np.argsort(-early, axis=1)[:, :3]
     if present is not None:
         kept[:, -1] = early.shape[1] - 1
     sums = np.take_along_axis(sums, kept[..., None, None], axis=1)
-    late, sums = take_steps(local, sums, n_steps - n_steps // 3)[:2]
+    late, sums = take_steps(local, sums, STEPS_PER_SPLIT - STEPS_PER_SPLIT // 3)[:2]
     best = late.argmax(1)
     reference = single if present is None else late[:, -1]
     gains = np.take_along_axis(late, best[:, None], axis=1)[:, 0] - reference
@@ -164,13 +183,15 @@ def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
     Each component is paired with those at whose coefficients its rows are most likely.
     """
     family, most = sample.family, min(most, len(sums) - 1)
+    if most == 0:
+        return Merges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
     shared = family.pool(sums, sample.rest)
     alone, apart = likelihood_gaps(family, sums, shared)
     apart = np.minimum(apart, apart.T)
     np.fill_diagonal(apart, np.inf)
     partners = np.argpartition(apart, most - 1, axis=1)[:, :most]
-    pairs = np.sort([np.repeat(np.arange(len(sums)), most), partners.ravel()], axis=0)
-    first, second = np.unique(pairs, axis=1)
+    low, high = np.sort([np.repeat(np.arange(len(sums)), most), partners.ravel()], axis=0)
+    first, second = np.divmod(np.unique(low * len(sums) + high), len(sums))
     losses = alone[first] + alone[second] - family.emission(sums[first] + sums[second], shared)
     order = np.argsort(losses)
     return Merges(first[order], second[order], losses[order])
@@ -178,58 +199,20 @@ def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
 
 def merge_losses(sample: Sample, found: Shares) -> Merges:
     """Return near pairs and the exact loss if each becomes one and nothing else changes."""
-    sums = found.sums
+    sums, family = found.sums, sample.family
     near = near_pairs(sample, sums, 4)
     first, second = near.first[: max(6, len(sums))], near.second[: max(6, len(sums))]
-    shared = sample.family.pool(sums, sample.rest)
-    merged = merged_coefficients(sample, sums, shared, first, second)
+    both = sums[first] + sums[second]
+    merged = family.natural(both, family.pool(sums, sample.rest))
+    merged[:, 0] += np.log(np.maximum(both[:, 0], TINY) / sums[:, 0].sum())
     losses = np.zeros(len(first))
-    for rows, features, weights in sample.blocks(len(first)):
-        ratios = density_ratios(sample, merged, features, found.log_density[rows])
+    for rows, features, weights in sample.blocks(max(1, len(first))):
+        logits = family.logits(merged.astype(features.dtype, copy=False), features)
+        ratios = np.exp(np.minimum(logits - found.log_density[rows], 50))
         others = 1 - found.shares[first, rows] - found.shares[second, rows]
         losses -= np.log(np.maximum(others, 0) + ratios + 1e-30) @ weights
     order = np.argsort(losses)
     return Merges(first[order], second[order], losses[order])
-
-
-def merged_coefficients(
-    sample: Sample, sums: Floats, shared: Floats | None, first: Places, second: Places
-) -> Floats:
-    """Return coefficients (..., P, s) of merged pairs of components, log weights included."""
-    both = sums[..., first, :] + sums[..., second, :]
-    found = sample.family.natural(both, shared)
-    total = sums[..., 0].sum(-1, keepdims=True)
-    found[..., 0] += np.log(np.maximum(both[..., 0], TINY) / total)
-    return found
-
-
-def density_ratios(
-    sample: Sample, coefficients: Floats, features: Floats, log_density: Floats
-) -> Floats:
-    """Return densities (..., P, n) of components over those of the mixture (..., n)."""
-    logits = sample.family.logits(coefficients.astype(features.dtype, copy=False), features)
-    return np.exp(np.minimum(logits - log_density[..., None, :], 50))
-
-
-def merge_locally(local: Sample, sums: Floats) -> Floats:
-    """Merge the cheapest pair of each of a batch of mixtures (G, 1, c, s), all with own rows."""
-    family, (groups, _, c, s) = local.family, sums.shape
-    coefficients = coefficients_of(family, sums, local.rest)[0][:, 0]
-    found = normalise(family.logits(coefficients.astype(local.features.dtype), local.own))
-    log_density, shares = (np.asarray(part) for part in found)
-    first, second = np.triu_indices(c, 1)
-    shared = family.pool(sums, local.rest)
-    merged = merged_coefficients(local, sums, shared, first, second)[:, 0]
-    ratios = density_ratios(local, merged, local.own, log_density)
-    others = 1 - shares[:, first] - shares[:, second]
-    losses = -np.log(np.maximum(others, 0) + ratios + 1e-30) @ local.weights[..., None]
-    best = losses[..., 0].argmin(1)
-    kept = np.empty((groups, 1, c - 1, s))
-    for g, (i, j) in enumerate(zip(first[best], second[best], strict=True)):
-        one = sums[g, 0].copy()
-        one[i] += one[j]
-        kept[g, 0] = np.delete(one, j, axis=0)
-    return kept
 
 
 def merge_pairs(sums: Floats, pairs: Merges, most: int) -> Floats:
@@ -267,34 +250,49 @@ class Trial(NamedTuple):
     added: Floats  # sums (c, s) of as many others
 
 
+def prospects_of(sample: Sample, sums: Floats, rng: np.random.Generator) -> Prospects:
+    """Try all splits and near merges of a mixture (k, s)."""
+    found = sample.shares(sums)
+    splits = try_splits(sample, found.shares, rng)
+    return Prospects(found, splits, merge_losses(sample, found))
+
+
 def improve(
     sample: Sample, sums: Floats, rng: np.random.Generator, max_moves: int = 40
 ) -> Improved:
     """Exchange components as long as the likelihood rises."""
-    k, chance = len(sums), chance_gain(sample)
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
-    for _ in range(max_moves if k > 1 else 0):
-        found = sample.shares(sums)
-        splits, merges = try_splits(sample, found.shares, rng), merge_losses(sample, found)
-        for trials in proposals(sample, found, splits, merges, rng):
-            # the present mixture takes part: EM that is not at its end yet is no gain of a move
-            batch = np.concatenate([sums[None], trials])
-            levels, ends = run_em(sample, batch, max_iter=24, above=level)[:2]
-            best = int(levels.argmax())
-            moved = levels[best] > levels[0] + max(0.1, 1e-6 * sample.n)
-            level, sums = (levels[best], ends[best]) if moved else (levels[0], ends[0])
-            if moved:
-                break
-        else:
-            settled = bool(merges.losses[0] > OPTIMISM * max(splits.gains.max(), chance))
-            return Improved(float(level), sums, settled)
-    return Improved(float(level), sums, k == 1)
+    seen, n_moves, moved = prospects_of(sample, sums, rng), 0, True
+    while moved and n_moves < max_moves and len(sums) > 1:
+        level, sums, moved = make_move(sample, level, sums, seen, rng)
+        n_moves += 1
+        if moved:
+            seen = prospects_of(sample, sums, rng)
+    doubt = OPTIMISM * max(seen.splits.gains.max(), chance_gain(sample))
+    settled = len(sums) == 1 or bool(not moved and seen.merges.losses[0] > doubt)
+    return Improved(float(level), sums, settled, seen)
 
 
-def proposals(
-    sample: Sample, found: Shares, splits: Splits, merges: Merges, rng: np.random.Generator
-) -> Iterator[Floats]:
+def make_move(
+    sample: Sample, level: float, sums: Floats, seen: Prospects, rng: np.random.Generator
+) -> tuple[float, Floats, bool]:
+    """Return the log-likelihood and sums after the first move that gains, if there is one.
+
+    The present mixture takes part: EM that is not at its end yet is no gain of a move.
+    """
+    for trials in proposals(sample, seen, rng):
+        batch = np.concatenate([sums[None], trials])
+        levels, ends = run_em(sample, batch, max_iter=24, above=level)[:2]
+        best = int(levels.argmax())
+        if levels[best] > levels[0] + max(0.1, 1e-6 * sample.n):
+            return float(levels[best]), ends[best], True
+        level, sums = float(levels[0]), ends[0]
+    return level, sums, False
+
+
+def proposals(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield batches (B, k, s) of mixtures after promising moves: many, then single ones."""
+    found, splits, merges = seen
     k, chance = len(found.sums), chance_gain(sample)
     order = np.argsort(-splits.gains)
     plan = [c for c in order if OPTIMISM * (splits.gains[c] - chance) > merges.apart_from(c)]
@@ -306,7 +304,7 @@ def proposals(
     trials = [
         trial
         for some in batches(plan[: max(NEAR, k // 4)], sample)
-        for trial in try_moves(sample, found, splits, merges, some, rng)
+        for trial in try_moves(sample, seen, some, rng)
     ]
     trials = sorted((trial for trial in trials if trial.gain > -chance), key=lambda t: -t.gain)
     single = [apply_moves(found.sums, [trial]) for trial in trials[:NEAR]]
@@ -316,7 +314,7 @@ def proposals(
     for start in range(0, len(single), TOGETHER):
         yield np.stack(single[start : start + TOGETHER])
     if not sample.family.similar_if_near:
-        yield from divide_anew(sample, found, merges, rng)
+        yield from divide_anew(sample, seen, rng)
 
 
 def compatible(trials: list[Trial]) -> list[Trial]:
@@ -349,28 +347,26 @@ def batches(which: list[int], sample: Sample) -> Iterator[list[int]]:
 
 
 def try_moves(
-    sample: Sample,
-    found: Shares,
-    splits: Splits,
-    merges: Merges,
-    which: list[int],
-    rng: np.random.Generator,
+    sample: Sample, seen: Prospects, which: list[int], rng: np.random.Generator
 ) -> Iterator[Trial]:
     """Try moves by EM of the components around each split, on rows that these hold.
 
     The other components stay as they are, so the gain is a lower bound. The merge that follows is
     the cheapest one of the components around, or elsewhere.
     """
-    sums = found.sums
+    (sums, shares, _), splits, merges = seen
     around = components_around(sample, sums, which)  # (t, a), the split one first
-    joint = np.minimum(found.shares[around].sum(1), 1.0)
+    joint = np.minimum(shares[around].sum(1), 1.0)
     places, weights = held_rows(joint, sample.weights, ROWS_PER_TRIAL, rng)
     local = sample.take(places, weights)
     before = sums[around][:, None]
     parts = splits.parts[which][:, None]
     level = take_steps(local, before, 5).levels[:, 0]
     wider, split = take_steps(local, np.concatenate([before[:, :, 1:], parts], axis=2), 10)[:2]
-    inner, merged = take_steps(local, merge_locally(local, split), 10)[:2]
+    merged = np.stack(
+        [merge_to(local.group(t), one, len(one) - 1) for t, (one,) in enumerate(split)]
+    )
+    inner, merged = take_steps(local, merged[:, None], 10)[:2]
     for t, near in enumerate(around):
         replaced = frozenset(near.tolist())
         yield Trial(inner[t, 0] - level[t], replaced, merged[t, 0])
@@ -391,12 +387,9 @@ def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:
     return np.argsort(apart[which], axis=1)[:, :NEAR]
 
 
-def divide_anew(
-    sample: Sample, found: Shares, merges: Merges, rng: np.random.Generator
-) -> Iterator[Floats]:
+def divide_anew(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Iterator[Floats]:
     """Yield mixtures in which the rows of near pairs are divided anew, where that gains."""
-    sums, shares = found.sums, found.shares
-    first, second = merges.first, merges.second
+    (sums, shares, _), _, (first, second, _) = seen
     both = shares[first] + shares[second]
     splits = try_splits(sample, both, rng, shares[first] / np.maximum(both, TINY))
     plan = [p for p in np.argsort(-splits.gains)[:NEAR] if splits.gains[p] > 1]

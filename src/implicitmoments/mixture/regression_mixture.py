@@ -14,20 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.description import RegressionMixtureDescription, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.diagnostics import Evidence, floor_notes, richer_gain
 from implicitmoments.mixture.estimator import (
     Evaluator,
     Fit,
     MixtureEstimator,
-    Options,
     most_probable,
     probabilities,
 )
-from implicitmoments.mixture.family import Family
-from implicitmoments.mixture.gaussian_mixture import freedom_error, student_scales
-from implicitmoments.mixture.lines import FLOOR, LEAST_RATIO, Line, Lines
-from implicitmoments.mixture.standard_errors import Errors
-from implicitmoments.mixture.students import Student, Students
+from implicitmoments.mixture.family import Family, Parameters
+from implicitmoments.mixture.lines import Lines
+from implicitmoments.mixture.students import Students, draw_scales, freedom_error
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import RandomState, Rows, Source
@@ -252,7 +248,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def _families(self, start: Any = None) -> list[Family]:  # noqa: ARG002
+    def _families(self, start: Parameters | None) -> list[Family]:  # noqa: ARG002
         lines = Lines(self.noise_type == "separate", self.fit_intercept)
         return [Students.of(lines) if self.noise == "student" else lines]
 
@@ -281,32 +277,26 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit lines, leave out rows far from all of them, and go on from there."""
         self._stream = None
-        rows, notes = self._select_rows(rows)
-        self._lines_before: Any = None
-        fit = self._fit_rows(rows, np.random.default_rng(seed))
-        given = rows
+        given, notes = self._select_rows(rows)
+        rows, fit = given, self._fit_rows(given, np.random.default_rng(seed))
         for _ in range(OUTLIER_ROUNDS if self.drop_outliers and self.noise != "student" else 0):
-            line = fit.found.family.parameters(fit.sums, fit.rest)
-            enough = line.weights * rows.total > line.coef.shape[1] + 2
-            lines = np.column_stack([line.intercept, line.coef])[enough]
-            rule = find_outliers(rows, lines, self._near) if len(lines) else None
+            found = {"weights": fit.weights, **fit.found.family.to_user(fit.parameters)}
+            enough = found["weights"] * rows.total > found["lines"].shape[1] + 1
+            rule = find_outliers(rows, found["lines"][enough], self._near)
             if rule is None:
                 break
             self._near, rows = rule, rows.kept_by(rule)
-            self._lines_before = line if enough.all() else None
+            self._lines_before: Parameters | None = found if enough.all() else None
             fit = self._fit_rows(rows, np.random.default_rng(seed))
-        n_out = given.kept - rows.kept
-        if n_out:
-            notes.append(Note("outliers_dropped", {"n": n_out}))
-        del self._lines_before
+        if given.kept > rows.kept:
+            notes.append(Note("outliers_dropped", {"n": given.kept - rows.kept}))
+        self._lines_before = None
         self._store(fit, rows, notes)
 
-    def _options(self, rows: Rows) -> Options:
-        options = super()._options(rows)
-        fewest = rows.n_features + self.fit_intercept + 1  # rows through which a line is exact
-        return replace(options, most=max(1, min(options.most, round(rows.total) // fewest)))
+    def _unknowns(self, rows: Rows) -> int:
+        return rows.n_features + self.fit_intercept  # a line through as many rows is exact
 
-    def _start_parameters(self, rows: Rows) -> Any:  # noqa: ARG002
+    def _start_parameters(self, rows: Rows) -> Parameters | None:  # noqa: ARG002
         return getattr(self, "_lines_before", None)
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
@@ -341,76 +331,57 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             values = {"n": n, "of": int(np.sum(~constant)), "columns": columns}
             yield Note("inputs_dependent", values)
 
-    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:  # noqa: ARG002
-        student = isinstance(parameters, Student)
-        line = parameters.base if student else parameters
-        self.degrees_of_freedom_ = parameters.freedom if student else math.inf
-        intercept = line.intercept if self.fit_intercept else np.zeros(len(line.weights))
-        values = (line.weights, line.coef, intercept, np.sqrt(line.variances))
-        names = ("weights_", "coef_", "intercept_", "noise_")
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
+    def _fitted(self) -> Parameters:
+        """Return the fitted lines in NumPy."""
+        parts = (self.weights_, self.intercept_, self.coef_, self.noise_)
+        weights, intercept, coef, noise = map(as_floats, parts)
+        lines = np.column_stack([intercept, coef])
+        found = {"weights": weights, "lines": lines, "variances": noise[:, None] ** 2}
+        if math.isinf(self.degrees_of_freedom_):
+            return found
+        return found | {"freedom": np.full((1, 1), self.degrees_of_freedom_)}
 
-    def _store_errors(self, errors: Errors | None) -> None:
+    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:  # noqa: ARG002
+        lines, k = found["lines"], len(found["lines"])
+        self.degrees_of_freedom_ = float(found.get("freedom", np.full((1, 1), math.inf))[0, 0])
+        noise = np.broadcast_to(np.sqrt(found["variances"][:, 0]), k)
+        self.weights_ = move_like(found["weights"], like)
+        self.coef_, self.noise_ = move_like(lines[:, 1:], like), move_like(noise, like)
+        self.intercept_ = move_like(lines[:, 0] * self.fit_intercept, like)
+
+    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
         names = ("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_")
         for name in (*names, "degrees_of_freedom_errors_"):
             setattr(self, name, None)
-        if errors is None:
+        if weights is None:
             return
-        found, k = errors.family, self._k()
-        if found is None:
-            found = Line(
-                errors.weights, np.full(self.coef_.shape, np.nan), *[np.full(k, np.nan)] * 2
-            )
         self.degrees_of_freedom_errors_ = freedom_error(found, self.degrees_of_freedom_)
-        line = found.base if isinstance(found, Student) else found
-        noise = line.variances / (2 * as_floats(self.noise_))  # of the square root
-        values = (errors.weights, line.coef, line.intercept, noise)
+        if found is None:
+            found = {name: np.full(part.shape, np.nan) for name, part in self._fitted().items()}
+        noise = found["variances"][:, 0] / (2 * as_floats(self.noise_))  # of the square root
+        values = (weights, found["lines"][:, 1:], found["lines"][:, 0], noise)
         for name, value in zip(names, values, strict=True):
-            setattr(
-                self,
-                name,
-                value if isinstance(self.coef_, np.ndarray) else move_like(value, self.coef_),
-            )
-
-    def _units_of(self, family: Family) -> dict[str, Any]:
-        lines = family.base if isinstance(family, Students) else family
-        return {
-            name: getattr(lines, name) for name in ("centre", "whitener", "y_centre", "y_unit")
-        }
-
-    def _family_with(self, units: dict[str, Any]) -> Family:
-        (family,) = self._families()
-        if isinstance(family, Students):
-            return replace(family, base=replace(family.base, **units))
-        return replace(family, **units)  # type: ignore[type-var]
-
-    def _line(self) -> Line:
-        """Return the fitted lines in NumPy."""
-        parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
-        weights, coef, intercept, noise = map(as_floats, parts)
-        return Line(weights / weights.sum(), coef, intercept, noise**2)
+            setattr(self, name, move_like(value, self.coef_))
 
     def _evaluator(self) -> Evaluator:
-        line = self._line()
+        found = self._fitted()
+        weights = found.pop("weights")
         centre = self._inputs["mean"]  # lines far from the origin keep their digits
-        scale = float(np.sqrt(line.variances.max()))
+        level = found["lines"][:, 0] + found["lines"][:, 1:] @ centre
+        scale = float(np.sqrt(found["variances"].max()))
         family = Lines(
             separate_noise=True,
             centre=centre,
             whitener=np.eye(len(centre)),
-            y_centre=float(line.weights @ (line.intercept + line.coef @ centre)),
+            y_centre=float(weights @ level / weights.sum()),
             y_unit=scale if scale > 0 else 1.0,
         )
-        if math.isinf(self.degrees_of_freedom_):
-            return Evaluator.of(family, line)
-        return Evaluator.of(
-            Students(family), Student(line.weights, line, self.degrees_of_freedom_)
-        )
+        return Evaluator.of(Students(family) if "freedom" in found else family, weights, found)
 
     def _prediction(self) -> RowFunction:
-        line = self._line()
-        coef, intercept = line.weights @ line.coef, float(line.weights @ line.intercept)
+        weights, lines = self._fitted()["weights"], self._fitted()["lines"]
+        intercept, *slopes = weights @ lines / weights.sum()
+        coef = np.array(slopes)
 
         def predicted(x: Array) -> Any:
             return x @ move_like(coef, x) + intercept
@@ -432,7 +403,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         array of shape (n_samples, k)
         """
         check_is_fitted(self)
-        weights = self._line().weights
+        weights = self._fitted()["weights"]
+        weights = weights / weights.sum()
 
         def prior(x: Array) -> Any:
             return move_like(weights, x) + namespace_of(x).zeros_like(x[:, :1])
@@ -485,11 +457,12 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             )
         else:
             X = RowFunction(lambda x: x).evaluate(self, X)
-        line, n = self._line(), int(X.shape[0])
-        labels = rng.choice(len(line.weights), size=n, p=line.weights)
-        noise = rng.normal(size=(n, 1)) * student_scales(self.degrees_of_freedom_, n, rng)
-        offsets = line.intercept[labels] + np.sqrt(line.variances)[labels] * noise[:, 0]
-        slopes = move_like(line.coef[labels], X)
+        found, n = self._fitted(), int(X.shape[0])
+        weights, lines = found["weights"], found["lines"]
+        labels = rng.choice(len(weights), size=n, p=weights / weights.sum())
+        noise = rng.normal(size=(n, 1)) * draw_scales(self.degrees_of_freedom_, n, rng)
+        offsets = lines[labels, 0] + (np.sqrt(found["variances"])[labels] * noise)[:, 0]
+        slopes = move_like(lines[labels, 1:], X)
         y = namespace_of(X).sum(X * slopes, axis=1) + move_like(offsets, X)
         return X, y, index_like(labels, X)
 
@@ -498,23 +471,6 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         k = self._k()
         noise = k if self.noise_type == "separate" else 1
         return k - 1 + k * q + noise + bool(np.isfinite(self.degrees_of_freedom_))
-
-    def _shape_notes(self, evidence: Evidence) -> list[Note]:
-        """Return notes on noise at its floor, and on noise that differs between lines."""
-        sample = evidence.sample
-        lines: Any = sample.family
-        if not isinstance(lines, Lines):
-            return []
-        sums = evidence.found.sums
-        shared = lines.pool(sums, sample.rest)
-        variances = np.broadcast_to(lines.variances(sums, lines.solve(sums)[1], shared), len(sums))
-        low = variances <= 1.01 * (LEAST_RATIO * shared if lines.separate_noise else FLOOR)
-        notes = list(floor_notes(np.flatnonzero(low)))
-        if not lines.separate_noise and not notes and len(sums) > 1:
-            gain = richer_gain(evidence, replace(lines, separate_noise=True), sample.features)
-            if gain > 0:
-                notes.append(Note("noise_differs", {"gain": gain}))
-        return notes
 
     def _title(self) -> str:
         k = self._k()
@@ -525,12 +481,10 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         return float(as_floats(self.noise_).max()) <= least
 
     def _component_view(self, rows: RowSample) -> LinePicture:
-        line = self._line()
+        parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
         labels = self._most_probable(rows, rows.y)
-        noise = np.sqrt(line.variances)
-        return LinePicture(
-            line.weights, line.coef, line.intercept, noise, labels, self.degrees_of_freedom_
-        )
+        weights, coef, intercept, noise = map(as_floats, parts)
+        return LinePicture(weights, coef, intercept, noise, labels, self.degrees_of_freedom_)
 
     def _fit_view(self, rows: RowSample) -> Distribution:
         drawn = self._residuals(rows, as_floats(self.sample(X=rows.given)[1]))
@@ -541,9 +495,10 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         return np.asarray(to_numpy(self.predict_component(rows.given, y)))
 
     def _residuals(self, rows: RowSample, y: Floats) -> Floats:
-        own, line = self._most_probable(rows, y), self._line()
-        apart = y - np.einsum("nd,nd->n", rows.x, line.coef[own]) - line.intercept[own]
-        return np.asarray(apart / np.sqrt(np.maximum(line.variances[own], 1e-300)))
+        own, found = self._most_probable(rows, y), self._fitted()
+        lines = found["lines"][own]
+        apart = y - np.einsum("nd,nd->n", rows.x, lines[:, 1:]) - lines[:, 0]
+        return np.asarray(apart / np.sqrt(np.maximum(found["variances"][own, 0], 1e-300)))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

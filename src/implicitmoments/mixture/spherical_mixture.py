@@ -8,13 +8,12 @@ from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.arrays import Floats
 from implicitmoments.description import SphericalMixtureDescription
 from implicitmoments.mixture.estimator import Fit, Options
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
-from implicitmoments.mixture.standard_errors import Errors
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import RandomState, Rows
@@ -148,6 +147,7 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         "_near": NotRequired[Near | None],
         "_constants": NotRequired[Floats | None],
     }
+    spread = ("variance_", "variance_errors_")
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
         "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
@@ -157,9 +157,6 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
 
     def _type(self) -> str:
         return "tied_spherical" if np.ndim(self.variance_) == 0 else "spherical"
-
-    def _covariances(self) -> Floats:
-        return np.repeat(self._variances()[:, None], len(self._varying), axis=1)
 
     def _families_of(self, covariance_type: str) -> list[Family]:
         return [Gaussians(covariance_type, variance=self.variance)]
@@ -182,31 +179,6 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
             ]
             components = replace(components, vectors=whole[0], guesses=whole[1])
         self.decoded_components_ = components
-
-    def _store_parameters(self, family: Family, parameters: Any, like: Array) -> None:  # noqa: ARG002
-        means = restore_columns(parameters.means, self._constant_values)
-        self.weights_, self.means_ = move_like(parameters.weights, like), move_like(means, like)
-        self.variance_ = self._shaped(parameters.covariances)
-
-    def _shaped(self, whole: Floats) -> Any:
-        tied = self.covariance_type == "tied_spherical"
-        return float(whole[0, 0]) if tied else move_like(whole[:, 0], self.means_)
-
-    def _store_errors(self, errors: Errors | None) -> None:
-        for name in ("weight_errors_", "mean_errors_", "variance_errors_"):
-            setattr(self, name, None)
-        if errors is None:
-            return
-        unknown = np.full((self._k(), len(self._varying)), np.nan)
-        found = errors.family
-        means, variances = (unknown, unknown) if found is None else found[1:]
-        means = restore_columns(means, self._constant_values, 0.0)
-        self.weight_errors_ = move_like(errors.weights, self.means_)
-        self.mean_errors_ = move_like(means, self.means_)
-        self.variance_errors_ = self._shaped(variances)
-
-    def _n_parameters(self) -> int:
-        return super()._n_parameters() - (self.variance is not None)
 
     def _title(self) -> str:
         k = self._k()

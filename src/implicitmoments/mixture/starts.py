@@ -1,16 +1,16 @@
-"""Starts of a search: merged groups of neighbours, growth by splits, small sets of rows."""
+"""Starts of a search, and the search: merged groups of neighbours, growth by splits, crossings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
-from implicitmoments.mixture.family import Places
+from implicitmoments.mixture.family import Parameters, Places
 from implicitmoments.mixture.moves import (
+    Improved,
     improve,
     merge_pairs,
     merge_to,
@@ -24,25 +24,32 @@ from implicitmoments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
 
 GROUPS = 6  # micro-components per component
-LLOYD_STEPS = 3
+ROWS_PER_GROUP = 10  # on which their centres are found
+LLOYD_STEPS = 2
 GROWTH_STEPS = 25  # of EM after each round of splits
+PATIENCE = 2  # crossings in a row that bring nothing
 AGREE = 0.1  # nats within which two searches have one optimum
+CROSSED_NUMBERS = 1e6  # rows times components of the starts that are crossed at once
 
 
 def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) -> Floats:
-    """Return the sums (g, s) of small groups of rows: k-means++ on some, then Lloyd on all."""
+    """Return the sums (g, s) of small groups of rows: k-means of some rows, then of all."""
     points = sample.family.points(sample.features)
-    n = len(points)
-    some = points[rng.permutation(n)[: 10 * n_groups]]
+    some = points[rng.permutation(len(points))[: ROWS_PER_GROUP * n_groups]]
     centres = points_apart(some, min(n_groups, len(some)), rng)
-    labels = nearest(points, centres)
-    for _ in range(LLOYD_STEPS - 1):
-        order, cuts = groups_of(labels)
-        sizes = np.diff(np.append(cuts, n))[:, None].astype(points.dtype)
-        labels = nearest(points, np.add.reduceat(points[order], cuts) / sizes)
-    order, cuts = groups_of(labels)
+    for _ in range(LLOYD_STEPS):
+        centres = group_sums(some, nearest(some, centres))
+        centres = centres[:, 1:] / centres[:, :1]
     weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
-    return np.add.reduceat(weighted[order], cuts).astype(np.float64)
+    return group_sums(weighted, nearest(points, centres))[:, 1:].astype(np.float64)
+
+
+def group_sums(rows: Floats, labels: Places) -> Floats:
+    """Return the number of rows (n, p) and their sum for each label that occurs, (g, 1 + p)."""
+    order = np.argsort(labels, kind="stable")
+    cuts = np.unique(labels[order], return_index=True)[1]
+    sizes = np.diff(np.append(cuts, len(rows)))[:, None].astype(rows.dtype)
+    return np.hstack([sizes, np.add.reduceat(rows[order], cuts)])
 
 
 def nearest(points: Floats, centres: Floats) -> Places:
@@ -51,12 +58,6 @@ def nearest(points: Floats, centres: Floats) -> Places:
     parts = range(0, len(points), 4096)
     found = [(half - centres @ points[i : i + 4096].T).argmin(0) for i in parts]
     return np.concatenate(found)
-
-
-def groups_of(labels: Places) -> tuple[Places, Places]:
-    """Return an order in which groups are contiguous, and where each begins."""
-    order = np.argsort(labels, kind="stable")
-    return order, np.unique(labels[order], return_index=True)[1]
 
 
 def points_apart(points: Floats, k: int, rng: np.random.Generator) -> Floats:
@@ -74,20 +75,22 @@ def points_apart(points: Floats, k: int, rng: np.random.Generator) -> Floats:
 
 
 def merge_groups(sample: Sample, sums: Floats, k: int) -> Iterator[Floats]:
-    """Merge near groups until k are left, a third of what is left to do at a time.
+    """Merge near groups until k are left, half of what is left to do at a time.
 
     Yields the sums on the way.
     """
     while len(sums) > k:
         yield sums
         pairs = near_pairs(sample, sums, 8)
-        sums = merge_pairs(sums, pairs, max(1, (len(sums) - k) // 3))
+        sums = merge_pairs(sums, pairs, max(1, (len(sums) - k) // 2))
     yield sums
 
 
-def merged_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
-    """Return k components (k, s) merged from small groups."""
-    groups = micro_components(sample, GROUPS * k, rng)
+def merged_start(
+    sample: Sample, k: int, rng: np.random.Generator, n_groups: int = GROUPS
+) -> Floats:
+    """Return k components (k, s) merged from small groups, some for each component."""
+    groups = micro_components(sample, n_groups * k, rng)
     return list(merge_groups(sample, groups, k))[-1]
 
 
@@ -114,34 +117,39 @@ def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -
     return take_steps(sample, sums, 5).sums
 
 
-def make_starts(
-    sample: Sample, k: int, n: int, rng: np.random.Generator, *, first: bool
-) -> Floats:
-    """Return n starts (n, k, s).
-
-    Merged groups where neighbours are similar. Otherwise random sets of rows, and in the first
-    chain also merged groups and two ways of growth.
-    """
-    if sample.family.similar_if_near:
-        return np.stack([merged_start(sample, k, rng) for _ in range(n)])
-    starts = scattered_starts(sample, k, n, rng)
-    if first:
-        starts[0] = merged_start(sample, k, rng)
-        starts[1] = grown_start(sample, k, rng)
-        starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
-        starts[3] = leading_start(sample, k, rng, starts[3])
-    return starts
-
-
 def leading_start(sample: Sample, k: int, rng: np.random.Generator, otherwise: Floats) -> Floats:
     """Return components (k, s) found on the few directions in which they differ."""
     found = sample.family.leading(sample.features, sample.weights, k)
     if found is None:
         return otherwise
     small = Sample(found[0], found[1], sample.weights)
-    sums = find_optimum(small, k, rng, n_chains=1).sums
+    sums = find_optimum(small, k, rng, patience=0).sums
     shares = small.shares(sums).shares * sample.weights
     return np.asarray(shares @ sample.own, dtype=np.float64)
+
+
+def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
+    """Return the starts (n, k, s) of a search.
+
+    Merged groups where neighbours are similar; otherwise also two ways of growth, components of
+    few directions, and random sets of rows.
+    """
+    merged = merged_start(sample, k, rng)
+    if sample.family.similar_if_near:
+        return merged[None]
+    starts = scattered_starts(sample, k, n, rng)
+    starts[0] = merged
+    starts[1] = grown_start(sample, k, rng)
+    starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
+    starts[3] = leading_start(sample, k, rng, starts[3])
+    return starts
+
+
+def other_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
+    """Return further starts (n, k, s): k-means groups where neighbours are similar, or sets."""
+    if sample.family.similar_if_near:
+        return np.stack([merged_start(sample, k, rng, 1) for _ in range(n)])
+    return scattered_starts(sample, k, n, rng)
 
 
 def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -152,32 +160,10 @@ def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]
     return run_em(sample, merged, max_iter=30, behind=0.05)[:2]
 
 
-def run_chain(
-    sample: Sample, k: int, n: int, rng: np.random.Generator, max_moves: int, *, first: bool
-) -> tuple[float, Floats, bool]:
-    """Return the best of n starts after moves and crossings, and whether that leaves no doubt."""
-    near = sample.family.similar_if_near
-    starts = make_starts(sample, k, n, rng, first=first)
-    sample = sample.in_single(starts[0])
-    tol, steps = (1e-4, 12) if near else (1e-5, 30)
-    levels, ends = run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
-    agree = int((levels > levels.max() - AGREE).sum()) > 2
-    others = ends[np.argsort(-levels)[1:]]
-    best = improve(sample, ends[levels.argmax()], rng, max_moves)
-    while not agree and not (near and best.settled) and len(others):
-        levels, crossed = cross(sample, best.sums, others)
-        if levels.max() < best.level + AGREE:
-            break
-        others = crossed[levels < levels.max() - AGREE]
-        best = improve(sample, crossed[levels.argmax()], rng, max_moves)
-    return best.level, best.sums, agree or (near and best.settled)
-
-
-class Optimum(NamedTuple):
-    """The best mixture that a search found."""
-
-    sums: Floats  # (k, s)
-    sure: bool  # whether independent chains agree, or the last brought nothing new
+def brief_em(sample: Sample, starts: Floats) -> tuple[Floats, Floats]:
+    """Return log-likelihoods and sums of starts after some EM."""
+    tol, steps = (1e-4, 12) if sample.family.similar_if_near else (1e-5, 30)
+    return run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
 
 
 def find_optimum(
@@ -185,35 +171,59 @@ def find_optimum(
     k: int,
     rng: np.random.Generator,
     max_moves: int = 40,
-    n_chains: int = 3,
+    patience: int = PATIENCE,
     start: Floats | None = None,
-) -> Optimum:
+) -> Improved:
     """Search for the most likely mixture of k components.
 
-    One chain if it leaves no doubt; otherwise chains that know nothing of each other until two
-    agree, crossed with each other.
+    Moves improve the best of some starts. Where they leave doubt, the mixture is crossed with
+    other starts until so many batches in a row bring nothing. The result is settled if there is
+    no doubt, or if the last crossing brought nothing.
     """
     near = sample.family.similar_if_near
-    many = min(2 if near else 8, int(1e6 / (len(sample.weights) * k)))
+    affordable = int(CROSSED_NUMBERS / (len(sample.weights) * k))
+    n_starts = 2 if near else min(max(affordable, 4), 8)
     if start is None:
-        n = 1 if near else max(4, many)
-        level, sums, sure = run_chain(sample, k, n, rng, max_moves, first=True)
+        starts = first_starts(sample, k, n_starts, rng)
     else:
-        start = start * (sample.n / start[:, 0].sum())
-        level, sums, sure = improve(sample.in_single(start), start, rng, max_moves)
-    rising = False
-    while not sure and many > 1 and n_chains > 1:
-        n_chains -= 1
-        other, other_sums, _ = run_chain(sample, k, many, rng, max_moves, first=False)
-        sure = abs(other - level) < AGREE
-        ends = [(level, sums), (other, other_sums)]
-        if not sure:
-            levels, crossed = cross(sample, sums, other_sums[None])
-            ends.append((float(levels[0]), crossed[0]))
-        best = max(ends, key=lambda end: end[0])
-        rising = best[0] > level + AGREE
-        level, sums = best
-    return Optimum(sums, sure or not rising)
+        starts = (start * (sample.n / start[:, 0].sum()))[None]
+    sample = sample.in_single(starts[0])
+    levels, ends = brief_em(sample, starts)
+    agree = int((levels > levels.max() - AGREE).sum()) > 2
+    best = improve(sample, ends[levels.argmax()], rng, max_moves)
+    others, failed = ends[np.argsort(-levels)[1:]], 0
+    while failed < patience and not (agree or (near and best.settled)):
+        if not len(others):
+            others = brief_em(sample, other_starts(sample, k, n_starts, rng))[1]
+        levels, crossed = cross(sample, best.sums, others)
+        others, failed = others[:0], failed + 1
+        if levels.max() > best.level + AGREE:
+            best, failed = improve(sample, crossed[levels.argmax()], rng, max_moves), 0
+    return best._replace(settled=agree or best.settled or failed > 0)
+
+
+def given_start(sample: Sample, k: int, given: Parameters, rng: np.random.Generator) -> Floats:
+    """Return sums (k, s) with the parameters that the user gave, ``weights`` among them.
+
+    What is missing comes from the rows nearest to each mean, or from k-means groups.
+    """
+    family = sample.family
+    found = family.from_user({name: part for name, part in given.items() if name != "weights"})
+    if "means" in found:
+        sums = sums_around(sample, found["means"])
+    else:
+        sums = micro_components(sample, k, rng)
+        sums = np.resize(sums, (k, sums.shape[1]))  # equal rows have fewer groups
+    found = family.estimate(sums, family.pool(sums, sample.rest)) | found
+    sizes = np.asarray(given.get("weights", sums[:, 0]), dtype=np.float64)
+    return family.sums_of(found, sizes * (sample.n / sizes.sum()))
+
+
+def sums_around(sample: Sample, means: Floats) -> Floats:
+    """Return the sums (k, s) of the rows nearest to each mean; none is without rows."""
+    k = len(means)
+    shares = np.eye(k)[nearest(sample.family.points(sample.features), means)].T * sample.weights
+    return np.asarray((shares + 1e-3 * sample.weights / k) @ sample.own, dtype=np.float64)
 
 
 def decoded_start(
@@ -225,9 +235,9 @@ def decoded_start(
     """
     family, k = sample.family, len(sums)
     points = np.asarray(family.points(sample.features), dtype=np.float64)
-    pooled = family.pool(sums, sample.rest)
     rows = Rows.of(points, counts=sample.weights)
-    problem = SphericalMixtureProblem(rows, variance=float(np.asarray(pooled).ravel()[0]))
+    pooled = np.asarray(family.pool(sums, sample.rest), dtype=np.float64)
+    problem = SphericalMixtureProblem(rows, variance=float(pooled[0, 0]))
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
@@ -236,6 +246,4 @@ def decoded_start(
         return None
     if not np.isfinite(found.guesses).all():
         return None
-    means = np.asarray(found.guesses, dtype=np.float64)
-    shares = np.eye(k)[nearest(points, means)].T * sample.weights
-    return (shares + 1e-3 * sample.weights / k) @ sample.own, found
+    return sums_around(sample, np.asarray(found.guesses, dtype=np.float64)), found

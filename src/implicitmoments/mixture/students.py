@@ -10,13 +10,13 @@ that of the Gaussian family (PX-EM; Liu, Rubin and Wu 1998).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.mixture.family import TINY, Family
+from implicitmoments.mixture.family import TINY, Family, Parameters
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
@@ -26,14 +26,6 @@ FASTEST = 20.0  # steps of EM in the degrees of freedom that one step stands for
 START = -1.1  # mean of log u - u that stands for about ten degrees of freedom
 
 
-class Student(NamedTuple):
-    """Parameters of a mixture with Student's t."""
-
-    weights: Floats
-    base: Any  # those of the family
-    freedom: float
-
-
 @dataclass(frozen=True, eq=False)
 class Students(Family):
     """Components with Student's t; one number of degrees of freedom for all.
@@ -41,7 +33,8 @@ class Students(Family):
     Features are (1, those of the family, a constant). Sums are the size of a component, the sums
     of the family's features scaled by u, and the sum of E[log u] - E[u], which determines the
     degrees of freedom. Coefficients are (log weight, those of the family, ν, the largest Gaussian
-    log density, and four functions of ν).
+    log density, and four functions of ν). Parameters are those of the family and ``freedom``
+    (1, 1).
     """
 
     base: Any  # Gaussians or Lines
@@ -52,12 +45,17 @@ class Students(Family):
     @classmethod
     def of(cls, base: Gaussians | Lines) -> Students:
         """Wrap a family; its components have all coefficients of their own."""
-        return cls(replace(base, separable=False) if isinstance(base, Gaussians) else base)
+        return cls(base.unshared())
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """As the family."""
         return str(self.base.name)
+
+    @property
+    def similar_if_near(self) -> bool:  # type: ignore[override]
+        """As the family."""
+        return bool(self.base.similar_if_near)
 
     @property
     def n_features(self) -> int:
@@ -68,11 +66,6 @@ class Students(Family):
     def n_own(self) -> int:
         """All features have coefficients per component."""
         return self.n_features
-
-    @property
-    def similar_if_near(self) -> bool:
-        """As the family."""
-        return bool(self.base.similar_if_near)
 
     @property
     def linear(self) -> slice:
@@ -98,25 +91,26 @@ class Students(Family):
         """Return what the family shares, and the degrees of freedom, in one array."""
         shared = self.base.pool(sums[..., 1:-1], rest)
         mean = sums[..., -1].sum(-1) / (sums[..., 0].sum(-1) + TINY)
-        trailing = (1,) * (shared.ndim - mean.ndim)
-        freedom = degrees_of_freedom(mean).reshape((*mean.shape, *trailing))
-        return np.concatenate([shared, freedom], axis=-1)
+        return np.concatenate([shared, degrees_of_freedom(mean)[..., None, None]], axis=-1)
 
-    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
-        """Return coefficients (..., k, s + 2)."""
+    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+        """Return the parameters of the family and the degrees of freedom."""
         if shared is None:
             raise ValueError("components share degrees of freedom")
-        found = self.base.natural(sums[..., 1:-1], shared[..., :-1])
-        return self._coefficients(found, shared[..., -1:].reshape((*sums.shape[:-2], 1, 1)))
+        found: Parameters = self.base.estimate(sums[..., 1:-1], shared[..., :-1])
+        return found | {"freedom": shared[..., -1:]}
 
-    def _coefficients(self, found: Floats, freedom: Floats) -> Floats:
-        """Return the coefficients of Student's t from those of the family."""
-        freedom = np.broadcast_to(freedom, (*found.shape[:-1], 1))
-        half, p = freedom / 2, self.base.n_noise
+    def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
+        """Return coefficients (..., k, s + 2)."""
+        found = self.base.coefficients(parameters)[0]
+        column = (*found.shape[:-1], 1)
+        freedom, peaks = parameters["freedom"], self.base.peaks(parameters)
+        half, p = freedom / 2, self.base.d
         constant = gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
-        tail = [freedom, self.base.peaks(found), constant, digamma(half + p / 2)]
-        tail += [mean_at(freedom), acceleration(freedom, p, self.fastest)]
-        return np.concatenate([np.zeros_like(freedom), found, *tail], axis=-1)
+        tail = [freedom, peaks, constant, digamma(half + p / 2), mean_at(freedom)]
+        tail.append(acceleration(freedom, p, self.fastest))
+        tail = [np.broadcast_to(part, column) for part in tail]
+        return np.concatenate([np.zeros(column), found, *tail], axis=-1), None
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return the log densities of Student's t."""
@@ -125,7 +119,7 @@ class Students(Family):
         freedom, peaks, constant = columns_at_end(coefficients, 6)[:3]
         distances = 2 * (peaks - gaussian)
         distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
-        tails = (freedom + self.base.n_noise) / 2 * xp.log(1 + distances / freedom)
+        tails = (freedom + self.base.d) / 2 * xp.log(1 + distances / freedom)
         found: Array = coefficients[..., :1] + peaks + constant - tails
         return found
 
@@ -135,7 +129,7 @@ class Students(Family):
         """Return the sums of scaled features, and what determines the degrees of freedom."""
         if logits is None:
             raise ValueError("scales of rows depend on the logits")
-        xp, p = namespace_of(features), self.base.n_noise
+        xp, p = namespace_of(features), self.base.d
         freedom, peaks, constant, mean_log, own, faster = columns_at_end(coefficients, 6)
         below = coefficients[..., :1] + peaks + constant - logits
         # ν + δ, from the log density, which is less than its peak by (ν + p)/2 log(1 + δ/ν)
@@ -147,10 +141,9 @@ class Students(Family):
         sizes, last = (xp.sum(part, axis=-1)[..., None] for part in (shares, shares * logs))
         return xp.concat([sizes, scaled, last], axis=-1)
 
-    def split_scores(self, features: Floats, weights: Floats, coefficients: Floats) -> Floats:
+    def split_scores(self, features: Floats, weights: Floats) -> Floats:
         """Return those of the family."""
-        own = self.linear
-        found: Floats = self.base.split_scores(features[..., own], weights, coefficients[..., own])
+        found: Floats = self.base.split_scores(features[..., self.linear], weights)
         return found
 
     def points(self, features: Floats) -> Floats:
@@ -162,55 +155,40 @@ class Students(Family):
         """Return those of the family, and one."""
         return int(self.base.n_parameters(k)) + 1
 
-    def parameters(self, sums: Floats, rest: Floats) -> Student:
-        """Return those of the family, with weights of rows that are not scaled, and ν."""
-        found = self.base.parameters(sums[:, 1:-1], rest)
-        found = found._replace(weights=sums[:, 0] / sums[:, 0].sum())
-        freedom = degrees_of_freedom(np.asarray(sums[:, -1].sum() / sums[:, 0].sum()))
-        return Student(found.weights, found, float(freedom))
+    def to_user(self, parameters: Parameters) -> Parameters:
+        """Return those of the family in the user's units."""
+        found: Parameters = self.base.to_user(parameters)
+        return found
 
-    def vectors(self, parameters: Student) -> tuple[Floats, Floats]:
-        """Return those of the family; ν is shared."""
-        own, shared = self.base.vectors(parameters.base)
-        return own, np.append(shared, parameters.freedom)
+    def from_user(self, parameters: Parameters) -> Parameters:
+        """Return those of the family in its units."""
+        found: Parameters = self.base.from_user(parameters)
+        return found
 
-    def steps(self, own: Floats, shared: Floats) -> tuple[Floats, Floats]:
+    def steps(self, parameters: Parameters) -> Parameters:
         """Return those of the family, and ν."""
-        found, inner = self.base.steps(own, shared[:-1])
-        whole = np.diag(np.append(np.zeros(len(inner)), shared[-1]))
-        whole[: len(inner), : len(inner)] = inner
-        return found, whole
-
-    def coefficients_at(self, own: Floats, shared: Floats) -> Floats:
-        """Return the coefficients of vectors."""
-        found = self.base.coefficients_at(own, shared[..., :-1])
-        return self._coefficients(found, shared[..., None, -1:])
-
-    def errors(self, covariance: Floats, k: int) -> Student:
-        """Return standard errors of the family's parameters and of ν."""
-        found = self.base.errors(covariance[:-1, :-1], k)
-        return Student(found.weights, found, float(np.sqrt(covariance[-1, -1])))
+        found: Parameters = self.base.steps(parameters)
+        return found | {"freedom": parameters["freedom"][..., None]}
 
     def plain(self) -> Students:
         """Return the family with plain steps of EM in the degrees of freedom."""
         return replace(self, fastest=1.0)
 
-    def complete_level(self, sums: Floats, coefficients: Floats) -> Floats:
+    def complete_level(self, sums: Floats, parameters: Parameters) -> Floats:
         """Return the expected complete log-likelihood, of rows and their hidden scales."""
-        own = self.linear
-        level = (sums[..., own] * coefficients[..., own]).sum(-1)
-        freedom, peaks = (np.asarray(coefficients[..., i]) for i in (-6, -5))
+        level = self.base.complete_level(sums[..., self.linear], parameters)
         # log-determinants count rows, not scaled rows
-        level = level + (sums[..., 0] - sums[..., own.start]) * peaks
-        half = freedom / 2
-        level += sums[..., 0] * (half * np.log(half) - gammaln(half)) + half * sums[..., -1]
-        return np.asarray(level + sums[..., 0] * coefficients[..., 0])
+        sizes, scaled = sums[..., 0], sums[..., 1]
+        level = level + (sizes - scaled) * self.base.peaks(parameters)[..., 0]
+        half = parameters["freedom"][..., 0] / 2
+        level += sizes * (half * np.log(half) - gammaln(half)) + half * sums[..., -1]
+        return np.asarray(level)
 
-    def sums_of(self, parameters: Any, n: float) -> Floats:
-        """Return sums of n rows with these parameters."""
-        inner = self.base.sums_of(parameters.base, n)
-        mean = float(mean_at(np.asarray(parameters.freedom)))
-        return np.hstack([inner[:, :1], inner, mean * inner[:, :1]])
+    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
+        """Return sums of rows with these parameters."""
+        inner = self.base.sums_of(parameters, sizes)
+        sizes = sizes[:, None]
+        return np.hstack([sizes, inner, mean_at(parameters["freedom"]) * sizes])
 
 
 def columns_at_end(array: Array, n: int) -> list[Array]:
@@ -250,3 +228,19 @@ def degrees_of_freedom(mean: Floats) -> Floats:
         slope = 1 / half - polygamma(1, half)
         half = 1 / (1 / half + value / (half**2 * slope))
     return np.asarray(np.clip(2 * half, LEAST, MOST))
+
+
+def draw_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
+    """Draw the factors (n, 1) that turn normal noise into Student's t; 1 for Gaussians."""
+    if np.isinf(freedom):
+        return 1.0
+    return np.sqrt(freedom / 2 / rng.standard_gamma(freedom / 2, size=(n, 1)))
+
+
+def freedom_error(errors: Parameters | None, freedom: float) -> float:
+    """Return the standard error of degrees of freedom: NaN at a bound, 0 for Gaussians."""
+    if np.isinf(freedom):
+        return 0.0
+    if errors is None or not LEAST < freedom < MOST:
+        return float("nan")
+    return float(errors["freedom"][0, 0])
