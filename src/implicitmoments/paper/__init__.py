@@ -21,6 +21,7 @@ __all__ = [
     "answer",
     "cluster_spherical",
     "cosine",
+    "evaluate",
     "hermite",
     "hermite_problem",
     "implicit_moment_estimation",
@@ -31,6 +32,10 @@ __all__ = [
     "li_liu_problem",
     "measure_errors",
     "naive_average",
+    "number",
+    "power",
     "relu",
     "rows_in_turn",
+    "scalar",
+    "vector",
 ]

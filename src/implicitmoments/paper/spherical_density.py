@@ -19,8 +19,8 @@ from implicitmoments.paper.projections import Floats
 
 SAMPLER = 6  # the proof replaces epsilon by epsilon/6 to account for clipping and sampling
 LARGEST_DEGREE = 40  # no number of rows suffices at such degrees
-PROPOSALS = 10_000  # of rejection sampling, at a time
-ROUNDS = 1_000  # without a single accepted proposal, in a row
+PROPOSALS = 1_000  # of rejection sampling, at a time
+ROUNDS = 100  # without a single accepted proposal, in a row
 
 
 @dataclass(frozen=True, eq=False)

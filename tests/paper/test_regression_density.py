@@ -1,0 +1,236 @@
+"""Theorem 4.22: the expansion through moments, truncation, clipping, error and sampler."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from implicitmoments.paper import implicit_moment_estimation, learn_regression_density
+from implicitmoments.paper.circuits import number, scalar
+from implicitmoments.paper.estimation import lower_order
+from implicitmoments.paper.evaluate import evaluate, hermite_dense
+from implicitmoments.paper.projections import Projection
+from implicitmoments.paper.regression_density import (
+    RegressionRatio,
+    clip_for_regressions,
+    complex_polynomial,
+    component_eigenvalues,
+    degree_for_regressions,
+    orders_of_terms,
+    tail_norm,
+)
+
+BETAS = np.array([[0.4, 0.1], [-0.2, 0.3]])
+WEIGHTS = np.array([0.3, 0.7])
+
+
+def covariance(beta, sigma):
+    """Return the covariance of (x, y) for one component."""
+    d = len(beta)
+    joined = np.eye(d + 1)
+    joined[d, :d] = joined[:d, d] = beta
+    joined[d, d] = beta @ beta + sigma**2
+    return joined
+
+
+def ratio(points, betas, weights, sigma):
+    """Return F/G exactly at points (n, d + 1)."""
+    x, y = points[:, :-1], points[:, -1]
+    densities = np.exp(-((y[:, None] - x @ betas.T) ** 2) / (2 * sigma**2)) / sigma
+    return densities @ weights / np.exp(-(y**2) / 2)
+
+
+def expansion(points, degree, sigma, gauss_nodes, betas=BETAS, weights=WEIGHTS):
+    """Return Σ ⟨T_n, H_n⟩ with T_n = E_F[H_n], dense and by its definition."""
+    nodes, node_weights = gauss_nodes(degree // 2 + 1, points.shape[1])
+    total = np.zeros(len(points))
+    for weight, beta in zip(weights, betas, strict=True):
+        drawn = nodes @ np.linalg.cholesky(covariance(beta, sigma)).T
+        for n in range(degree + 1):
+            T = np.tensordot(node_weights, hermite_dense(drawn, n), 1)
+            total += weight * hermite_dense(points, n).reshape(len(points), -1) @ T.ravel()
+    return total
+
+
+def exact_ratio(population, degree, sigma, draws):
+    rng = np.random.default_rng(0)
+    problem = population(WEIGHTS, BETAS)
+    top = implicit_moment_estimation(problem, 2, degree, 2, rng)
+    lower = {m: lower_order(top, problem, m, 2, rng) for m in range(degree)}
+    return RegressionRatio(degree, sigma, {**lower, degree: top}, draws)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0])
+def test_exact_moments_give_the_dense_expansion(population, gauss_nodes, sigma, rng):
+    """The double sum of the proof is Σ ⟨T_n, H_n⟩, exactly, with nodes in place of draws.
+
+    The factor (n − 1)!! of Erratum 5 and the b identities of Erratum 7 are in it.
+    """
+    points = rng.normal(size=(6, 3))
+    nodes, weights = gauss_nodes(3, 3)
+    found = sum(
+        weight * exact_ratio(population, 4, sigma, node[None])(points)
+        for node, weight in zip(nodes, weights, strict=True)
+    )
+    expected = expansion(points, 4, sigma, gauss_nodes)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert np.ptp(expected) > 0.5
+
+
+def test_the_expansion_converges_to_the_ratio_of_densities(gauss_nodes):
+    points = np.random.default_rng(3).normal(size=(300, 3))
+    truth = ratio(points, BETAS, WEIGHTS, 0.9)
+    errors = [
+        np.sqrt(np.mean((expansion(points, n, 0.9, gauss_nodes) - truth) ** 2))
+        for n in (0, 2, 4, 6)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.1 * errors[0]
+
+
+@pytest.mark.parametrize(("beta", "sigma"), [(0.5, 0.5), (0.0, 0.5), (0.3, 0.4)])
+def test_eigenvalues_are_those_of_the_covariance(beta, sigma):
+    matrix = covariance(np.array([beta]), sigma) - np.eye(2)
+    np.testing.assert_allclose(
+        component_eigenvalues(beta, sigma), np.linalg.eigvalsh(matrix)[::-1]
+    )
+    assert max(map(abs, component_eigenvalues(beta, sigma))) <= 1 - sigma**2 / 2
+
+
+@pytest.mark.parametrize("degree", [0, 2, 4])
+def test_the_tail_is_the_distance_from_the_truncated_expansion(degree, gauss_nodes):
+    """For one component: the squared norms of the T_n and of F/G, by Gauss-Hermite nodes."""
+    beta, sigma = np.array([0.3]), 0.8
+    nodes, weights = gauss_nodes(40, 2)
+    whole = weights @ ratio(nodes, beta[None], np.ones(1), sigma) ** 2
+    drawn = nodes @ np.linalg.cholesky(covariance(beta, sigma)).T
+    kept = sum(
+        np.sum(np.tensordot(weights, hermite_dense(drawn, n), 1) ** 2) for n in range(degree + 1)
+    )
+    assert tail_norm(0.3, sigma, degree) == pytest.approx(math.sqrt(whole - kept), rel=1e-4)
+
+
+def test_the_degree_is_the_least_that_truncates_to_half_of_epsilon():
+    for epsilon in (1.0, 0.5):
+        degree = degree_for_regressions(0.5, 0.5, epsilon)
+        norms = np.linspace(0, 0.5, 101)
+        assert max(tail_norm(beta, 0.5, degree) for beta in norms) <= 1.001 * epsilon / 2
+        assert max(tail_norm(beta, 0.5, degree - 2) for beta in norms) > epsilon / 2
+    with pytest.raises(ValueError, match="degree above"):
+        degree_for_regressions(0.5, 0.05, 0.1)
+
+
+def test_the_degree_grows_as_the_noise_falls():
+    """O(σ^(−2) log 1/ε), and so the power of 1/ε in Erratum 6."""
+    degrees = [degree_for_regressions(0.2, sigma, 1.0) for sigma in (0.5, 0.35, 0.25)]
+    assert degrees[0] < degrees[1] < degrees[2]
+
+
+@pytest.mark.parametrize("B", [0.5, 0.2])
+def test_the_clip_costs_less_than_epsilon(B):
+    """E_G[max(F/G − C, 0)] for one component, as a mean over its own points."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(200_000, 2)) @ np.linalg.cholesky(covariance(np.array([B]), 0.5)).T
+    ratios = ratio(points, np.array([[B]]), np.ones(1), 0.5)
+    cost = [
+        np.mean(np.maximum(1 - clip_for_regressions(B, 0.5, epsilon) / ratios, 0))
+        for epsilon in (0.3, 0.05)
+    ]
+    assert cost[0] <= 0.3
+    assert cost[1] <= 0.05
+    assert cost[0] > 0
+
+
+def test_complex_polynomials(rng):
+    z, u = rng.normal(size=(2, 8))
+    coefficients = [0.5, 0.0, -2.0, 1.5]
+    parts = complex_polynomial(scalar("z"), scalar("u"), coefficients)
+    found = [evaluate(part, {"z": z, "u": u}, Projection(1))[:, 0] for part in parts]
+    expected = np.polynomial.polynomial.polyval(z + 1j * u, coefficients)
+    np.testing.assert_allclose(found, [expected.real, expected.imag], atol=1e-12)
+    assert number(1).order == parts[0].order == 0
+
+
+def test_every_term_is_there_once():
+    terms = orders_of_terms(6)
+    assert len(terms) == len(set(terms)) == 10
+    assert max(a + 2 * b for a, b in terms) == 6
+
+
+SLOPES = np.array([[1.0, 0.0], [0.0, -0.8]])
+
+
+def fit(n, seed, shuffled=False, n_draws=1_000):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    y = np.sum(x * SLOPES[rng.integers(2, size=n)], axis=1) + rng.normal(size=n)
+    if shuffled:
+        rng.shuffle(y)
+    found = learn_regression_density(x, y, 2, 1.0, 1.0, 1.0, rng)
+    return replace(found, ratio=replace(found.ratio, draws=found.ratio.draws[:n_draws]))
+
+
+def distance(found, slopes=SLOPES):
+    """Return the total variation distance from F, as a mean over points from G."""
+    standard = np.random.default_rng(5).normal(size=(1_000, 3))
+    truth = ratio(standard, slopes / 2, np.full(2, 0.5), 0.5)
+    mine = found.clipped_ratio(standard * found.scale)
+    return np.abs(mine / mine.mean() - truth / truth.mean()).mean() / 2
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit(200_000, 0)
+
+
+def test_the_error_falls_with_the_rows(gauss_nodes):
+    """The error of the truncated expansion; 400 times the rows, a factor 4.5 at N^(-1/4)."""
+    points = np.random.default_rng(6).normal(size=(100, 3))
+    truncated = expansion(points, 4, 0.5, gauss_nodes, SLOPES / 2, np.full(2, 0.5))
+
+    def median_error(n):
+        found = [fit(n, seed).ratio(points) for seed in range(5)]
+        return np.median([math.sqrt(np.mean((values - truncated) ** 2)) for values in found])
+
+    assert median_error(160_000) < median_error(400) / 2
+
+
+def test_the_degree_and_the_unit_of_labels(fitted):
+    assert fitted.degree == 4
+    np.testing.assert_array_equal(fitted.scale, [1.0, 1.0, 2.0])
+
+
+def test_it_is_near_the_truth_and_not_near_another_mixture(fitted):
+    assert distance(fitted) < 0.15
+    assert distance(fitted, -SLOPES) > 0.25
+
+
+def test_labels_of_other_rows_do_not_pass():
+    assert distance(fit(200_000, 0, shuffled=True)) > 0.15
+
+
+def test_the_sampler_passes_against_the_truth_and_fails_against_another_mixture(fitted):
+    """The mean of y x is the mean slope; the truncated expansion has it exactly."""
+    n = 500
+    drawn = fitted.sample(n, np.random.default_rng(7))
+    products = drawn[:, :2] * drawn[:, 2:]
+    error = products.std(axis=0) / math.sqrt(n)
+    slope = SLOPES.mean(axis=0)
+    assert np.all(np.abs(products.mean(axis=0) - slope) < 5 * error)
+    assert np.all(np.abs(products.mean(axis=0) + slope) > 5 * error)
+
+
+def test_large_slopes_are_renormalised(rng):
+    x = rng.normal(size=(4_000, 1))
+    y = 3.0 * x[:, 0] + 3.0 * rng.normal(size=4_000)
+    found = learn_regression_density(x, y, 1, 1.0, 3.0, 3.0, rng)
+    assert (found.degree, found.scale[-1]) == (4, 6.0)
+
+
+def test_parameters_are_checked(rng):
+    x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    with pytest.raises(ValueError, match="sigma=0"):
+        learn_regression_density(x, y, 2, 0.5, 1.0, 0, rng)
+    with pytest.raises(ValueError, match="expected finite arrays"):
+        learn_regression_density(x, y[:9], 2, 1.0, 1.0, 1.0, rng)
