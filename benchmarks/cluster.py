@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from implicitmoments.mixture.em import Stream
-from implicitmoments.mixture.gaussians import Gaussian, Gaussians
+from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import open_window
 from implicitmoments.moments.form_means import even_mean
@@ -59,10 +59,10 @@ def moment_pass(n: int, p: int) -> tuple[float, int, int]:
 def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:
     """Time an E-step; count the bytes of its sums and of the mixture."""
     rng = np.random.default_rng(0)
-    mixture = Gaussian(np.full(k, 1 / k), 3 * rng.normal(size=(k, d)), np.ones((k, d)))
+    mixture = {"means": 3 * rng.normal(size=(k, d)), "covariances": np.ones((k, 1))}
     rows = Rows.of(rng.normal(size=(n, d)))
     family = Gaussians("tied_spherical").prepare(rows)
-    sums, stream = family.sums_of(mixture, n), Stream.of(family, rows)
+    sums, stream = family.sums_of(mixture, np.full(k, n / k)), Stream.of(family, rows)
     taken = cpu_seconds(lambda: stream.e_step(sums[None]))
     return taken, 8 * (sums.size + 2), len(dumps((family, sums)))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.mixture.em import Sample, Stream, run_em, take_steps
-from implicitmoments.mixture.family import Family, coefficients_of
+from implicitmoments.mixture.family import Family, all_coefficients, coefficients_of
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.poissons import Poissons
@@ -153,51 +153,61 @@ def test_likelihood_rises_with_every_step(case):
     assert levels[-1] > levels[0] + 1
 
 
-def test_natural_maximises_the_product_with_the_sums(exponential):
-    """The gradient of S·η in the parameters is zero at natural(S); elsewhere it is not."""
+def parameters_of(case, sums):
+    return case.prepared.estimate(sums, case.prepared.pool(sums, case.sample.rest))
+
+
+def test_estimates_maximise_the_product_with_the_sums(exponential):
+    """The gradient of S·η in the parameters is zero at the estimate; elsewhere it is not."""
     case, family = exponential, exponential.prepared
     sums = case.random_sums()
-    rest = case.sample.rest
-    own, shared = family.vectors(family.parameters(sums, rest))
-    whole = np.hstack([sums, np.repeat((rest / K)[None], K, axis=0)])
+    found = parameters_of(case, sums)
+    whole = np.hstack([sums, np.repeat((case.sample.rest / K)[None], K, axis=0)])
 
-    def product(own, shared):
-        return float((whole * family.coefficients_at(own, shared)).sum())
+    def slopes(parameters):
+        changes = []
+        for name, steps in family.steps(parameters).items():
+            flat = steps.reshape(-1, *parameters[name].shape[1:])
+            for step, i in zip(
+                flat, np.repeat(np.arange(len(steps)), steps.shape[1]), strict=True
+            ):
+                moved = [parameters[name].copy() for _ in range(2)]
+                moved[0][i] += 1e-5 * step
+                moved[1][i] -= 1e-5 * step
+                levels = [
+                    (whole * all_coefficients(family, parameters | {name: part})).sum()
+                    for part in moved
+                ]
+                changes.append((levels[0] - levels[1]) / 2e-5)
+        return np.array(changes)
 
-    def slopes(own, shared):
-        found = []
-        for vector, at in ((own.ravel(), 0), (shared, 1)):
-            for j in range(len(vector)):
-                ends = []
-                for step in (1e-5, -1e-5):
-                    moved = vector.copy()
-                    moved[j] += step
-                    args = (moved.reshape(own.shape), shared) if at == 0 else (own, moved)
-                    ends.append(product(*args))
-                found.append((ends[0] - ends[1]) / 2e-5)
-        return np.array(found)
-
-    assert np.abs(slopes(own, shared)).max() < 1e-3 * N
-    assert np.abs(slopes(1.1 * own + 0.1, shared)).max() > 1e-2 * N
+    elsewhere = {name: 1.1 * part + 0.1 * (part != 0) for name, part in found.items()}
+    assert np.abs(slopes(found)).max() < 1e-3 * N
+    assert np.abs(slopes(elsewhere)).max() > 1e-2 * N
 
 
-def test_coefficients_at_parameters_are_natural(case):
-    family, sums = case.prepared, case.sums
-    rest = case.sample.rest
-    own, shared = family.vectors(family.parameters(sums, rest))
-    found = family.coefficients_at(own, shared)
-    natural = family.natural(sums, family.pool(sums, rest))
-    np.testing.assert_allclose(
-        found[:, : natural.shape[1]], natural, rtol=1e-4, atol=1e-4 * np.abs(natural).max()
-    )
+def test_a_loop_over_components_gives_the_same_estimates(case):
+    sums = case.random_sums()
+    shared = case.prepared.pool(sums, case.sample.rest)
+    together = case.prepared.natural(sums, shared)
+    alone = [case.prepared.natural(sums[i : i + 1], shared)[0] for i in range(K)]
+    np.testing.assert_allclose(together, np.stack(alone), rtol=1e-9, atol=1e-9)
+
+
+def test_units_of_the_user_have_an_inverse(case):
+    found = parameters_of(case, case.sums)
+    again = case.prepared.from_user(case.prepared.to_user(found))
+    for name, part in found.items():
+        np.testing.assert_allclose(again[name], part, rtol=1e-9, atol=1e-9)
 
 
 def test_sums_have_the_parameters_they_were_made_from(case):
-    family, rest = case.prepared, case.sample.rest
-    parameters = family.parameters(case.sums, rest)
-    again = family.parameters(family.sums_of(parameters, float(N)), rest)
-    for one, other in zip(family.vectors(parameters), family.vectors(again), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-3)
+    family = case.prepared.unshared()
+    found = parameters_of(case, case.sums)
+    sums = family.sums_of(found, np.full(K, N / K))
+    again = family.estimate(sums, family.pool(sums, np.zeros(0)))
+    for name, part in found.items():
+        np.testing.assert_allclose(again[name], part, rtol=2e-3, atol=2e-3)
 
 
 def test_merged_sums_are_those_of_the_union(case):
@@ -279,14 +289,20 @@ def test_accelerated_em_ends_where_plain_em_ends(case):
 
 def test_standard_errors_cover_the_spread_of_fits(case):
     """Errors of the observed information agree with those of the sandwich in the model."""
-    family = case.prepared
-    parameters = family.parameters(case.sums, case.sample.rest)
+    parameters, weights = parameters_of(case, case.sums), case.sums[:, 0] / N
     if case.family is CASES["lines through the origin"].family:
         return  # the model is wrong, so the two differ
-    observed = standard_errors(case.sample, parameters, float(N), robust=False)
-    robust = standard_errors(case.sample, parameters, float(N), robust=True)
+
+    def errors(n, *, robust):
+        return standard_errors(case.sample, weights, parameters, n, robust=robust)
+
+    observed, robust = (errors(float(N), robust=robust) for robust in (False, True))
     np.testing.assert_allclose(observed.weights, robust.weights, rtol=0.2)
-    binomial = np.sqrt(parameters.weights * (1 - parameters.weights) / N)
+    binomial = np.sqrt(weights * (1 - weights) / N)
     np.testing.assert_allclose(observed.weights, binomial, rtol=0.15)
-    half = standard_errors(case.sample, parameters, 4.0 * N, robust=False)
+    half = errors(4.0 * N, robust=False)
     np.testing.assert_allclose(half.weights, observed.weights / 2, rtol=1e-6)
+    for name, part in observed.parameters.items():
+        known = np.max(part) == 0
+        assert known or np.min(part[part > 0]) > 0
+        np.testing.assert_allclose(half.parameters[name], part / 2, rtol=1e-6)

@@ -60,7 +60,7 @@ def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:
             if new > value + LEAST_GAIN:
                 value, best, better = new, end, True
                 break
-    return Choice(best, dict(sorted(seen.items())))
+    return Choice(best._replace(settled=True), dict(sorted(seen.items())))
 
 
 def first_guess(sample: Sample, rng: np.random.Generator, most: int) -> Floats:

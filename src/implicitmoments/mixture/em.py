@@ -130,7 +130,8 @@ class Sample:
             found = expect(self.family, coefficients[None], features, weights)
             log_density, weighted, part = (np.asarray(each)[0] for each in found)
             new += part
-            parts.append((log_density, weighted / weights.astype(weighted.dtype)))
+            positive = np.maximum(weights, TINY).astype(weighted.dtype)
+            parts.append((log_density, weighted / positive))
         logs, shares = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
         return Shares(new, shares, logs)
 
@@ -340,7 +341,8 @@ def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats, Fl
     curvature = np.sqrt(np.sum((bend / scale) ** 2, axis=(1, 2)) + TINY)
     ahead = np.clip(length / curvature, 1, LONGEST_STEP)[:, None, None]
     far = start + 2 * ahead * step + ahead**2 * bend
-    far[..., 0] = np.maximum(far[..., 0], 1e-3)
+    sizes = [0, rows.family.linear.start]  # of rows, and of scaled rows
+    far[..., sizes] = np.maximum(far[..., sizes], 1e-3)
     further, three = rows.e_step(far)
     up = further >= level
     keep = up[:, None, None]

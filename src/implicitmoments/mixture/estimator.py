@@ -445,8 +445,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             else:
                 fit = self._fit_rows(kept, np.random.default_rng(as_seed(self.random_state)))
                 self._store(fit, kept, notes)
-                names = {"family": fit.found.family, "sums": fit.sums, "rest": fit.rest}
-                self._stream = {**names, "seen": kept.total}
+                state = {"sums": fit.sums, "rest": fit.rest, "seen": kept.total}
+                self._stream = {**state, "units": fit.found.family.units()}
         self.stats_["rows_seen"] = self._stream["seen"]  # type: ignore[index]
         warn_of(() if begun else self.notes_)
         return self
@@ -454,7 +454,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _step(self, rows: Rows) -> None:
         """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
         state: Any = self._stream
-        family, old = state["family"], state["seen"]
+        family, old = self._families(None)[0].with_units(state["units"]), state["seen"]
         batch = Stream.of(family, rows)
         seen = old + batch.n
         share = (batch.n / seen) ** FORGETTING

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -43,7 +44,7 @@ class Family(ABC):
 
     Attributes
     ----------
-    units : tuple of str
+    unit_names : tuple of str
         Fields that ``prepare`` sets.
     needs_logits : bool
         Whether :meth:`sum_features` takes the logits.
@@ -56,6 +57,7 @@ class Family(ABC):
         Code of the note that :meth:`richer` families fit better.
     """
 
+    unit_names: ClassVar[tuple[str, ...]] = ()
     needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
     name: str = ""
@@ -79,6 +81,15 @@ class Family(ABC):
     @abstractmethod
     def prepare(self, rows: Rows) -> Family:
         """Return the family in the units of some rows: their centre, scales and floors."""
+
+    def units(self) -> dict[str, Any]:
+        """Return the fields that ``prepare`` sets."""
+        return {name: getattr(self, name) for name in self.unit_names}
+
+    def with_units(self, units: dict[str, Any]) -> Family:
+        """Return the family with fields that :meth:`units` returned."""
+        found: Any = self
+        return replace(found, **units)
 
     @abstractmethod
     def features(self, block: Block) -> Array:

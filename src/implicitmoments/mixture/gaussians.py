@@ -68,6 +68,7 @@ class Gaussians(Family):
     unit: Floats = field(default_factory=lambda: np.ones(0))  # (d,)
     floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
 
+    unit_names = ("centre", "unit", "floor", "covariance_type", "separable")
     richer_note = "not_round"
 
     @property
@@ -259,8 +260,16 @@ class Gaussians(Family):
         return np.asarray(-0.5 * (logs + self.d * LOG_2PI))
 
     def split_scores(self, features: Floats, weights: Floats) -> Floats:
-        """Return coordinates on the principal axes of each component."""
-        return principal_scores(features[..., 1 : 1 + self.d], weights)
+        """Return coordinates on the principal axes, and on the column of least kurtosis.
+
+        Two groups far apart have a kurtosis of 1 on their column, whatever its variance.
+        """
+        z, weights = features[..., 1 : 1 + self.d], weights.astype(features.dtype, copy=False)
+        total = weights.sum(-1)[:, None, None] + TINY
+        squares = (z - weights[:, None] @ z / total) ** 2
+        kurtosis = (weights[:, None] @ squares**2) / ((weights[:, None] @ squares) ** 2 + TINY)
+        least = np.take_along_axis(z, kurtosis.argmin(-1)[..., None], axis=-1)
+        return np.concatenate([principal_scores(z, weights, 2), least], axis=-1)
 
     def points(self, features: Floats) -> Floats:
         """Return z."""

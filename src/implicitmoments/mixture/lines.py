@@ -53,6 +53,7 @@ class Lines(Family):
     y_unit: float = 1.0
 
     similar_if_near = False  # neighbours may be of different lines
+    unit_names = ("centre", "whitener", "y_centre", "y_unit")
     richer_note = "noise_differs"
     d = 1  # dimension of the noise
 

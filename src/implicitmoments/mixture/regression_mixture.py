@@ -282,7 +282,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         for _ in range(OUTLIER_ROUNDS if self.drop_outliers and self.noise != "student" else 0):
             found = {"weights": fit.weights, **fit.found.family.to_user(fit.parameters)}
             enough = found["weights"] * rows.total > found["lines"].shape[1] + 1
-            rule = find_outliers(rows, found["lines"][enough], self._near)
+            lines = found["lines"][enough]
+            rule = find_outliers(rows, lines, self._near) if len(lines) else None
             if rule is None:
                 break
             self._near, rows = rule, rows.kept_by(rule)
@@ -345,9 +346,10 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         lines, k = found["lines"], len(found["lines"])
         self.degrees_of_freedom_ = float(found.get("freedom", np.full((1, 1), math.inf))[0, 0])
         noise = np.broadcast_to(np.sqrt(found["variances"][:, 0]), k)
-        self.weights_ = move_like(found["weights"], like)
-        self.coef_, self.noise_ = move_like(lines[:, 1:], like), move_like(noise, like)
-        self.intercept_ = move_like(lines[:, 0] * self.fit_intercept, like)
+        values = (found["weights"], lines[:, 1:], lines[:, 0], noise)
+        names = ("weights_", "coef_", "intercept_", "noise_")
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
 
     def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
         names = ("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_")
@@ -380,8 +382,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
 
     def _prediction(self) -> RowFunction:
         weights, lines = self._fitted()["weights"], self._fitted()["lines"]
-        intercept, *slopes = weights @ lines / weights.sum()
-        coef = np.array(slopes)
+        mean = weights @ lines / weights.sum()
+        intercept, coef = float(mean[0]), mean[1:]
 
         def predicted(x: Array) -> Any:
             return x @ move_like(coef, x) + intercept

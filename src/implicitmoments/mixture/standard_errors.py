@@ -8,6 +8,7 @@ of the rows there give the scores of single rows, for the sandwich.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -145,7 +146,7 @@ def _deviations(changes: Floats, covariance: Floats, known: Mask) -> Floats:
 
     They are NaN where an unknown step changes them.
     """
-    flat = changes.reshape(len(covariance), -1)
+    flat = changes.reshape(len(covariance), math.prod(changes.shape[1:]))
     squares = (flat * (covariance @ flat)).sum(0)
     squares[np.any(flat[~known] != 0, axis=0)] = np.nan
     return np.asarray(np.sqrt(squares)).reshape(changes.shape[1:])

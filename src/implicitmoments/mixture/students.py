@@ -81,6 +81,15 @@ class Students(Family):
         """Return the family in the units of some rows."""
         return replace(self, base=self.base.prepare(rows))
 
+    def units(self) -> dict[str, Any]:
+        """Return those of the family."""
+        found: dict[str, Any] = self.base.units()
+        return found
+
+    def with_units(self, units: dict[str, Any]) -> Students:
+        """Return the family with units."""
+        return replace(self, base=self.base.with_units(units))
+
     def features(self, block: Block) -> Array:
         """Return the features of the family between two constants."""
         found = self.base.features(block)
