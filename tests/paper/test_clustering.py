@@ -63,6 +63,21 @@ def test_the_hidden_vectors_of_differences_have_the_root_of_two():
     assert np.linalg.norm(A - 2 * expected) > 0.4 * np.linalg.norm(expected)  # as printed
 
 
+@pytest.mark.parametrize(("t", "expected"), [(6, 0.71), (12, 0.47), (32, 0.108)])
+def test_h_is_not_its_leading_term_at_the_root_of_t(t, expected, gauss_nodes):
+    """Erratum 9: h_t(x) ≥ x^t/(2√t!) holds at |x| = t, and is used at |x| of order √t."""
+
+    def ratio_to_leading_term(x):
+        return float(np.polynomial.hermite_e.hermeval(x, np.eye(t + 1)[t]) / x**t)
+
+    assert ratio_to_leading_term(float(t)) > 0.5
+    assert ratio_to_leading_term(2 * math.sqrt(2 * t)) == pytest.approx(expected, rel=0.03)
+    # for a pair of one component P_t has mean square ‖M_t‖², which is w² s^2t for one difference
+    nodes, weights = gauss_nodes(t + 1, 1)
+    h = np.polynomial.hermite_e.hermeval(nodes[:, 0], np.eye(t + 1)[t])
+    assert weights @ h**2 == pytest.approx(math.factorial(t))
+
+
 @pytest.fixture(scope="module")
 def learned():
     rng = np.random.default_rng(1)

@@ -1,5 +1,6 @@
 """Theorem 4.22: the expansion through moments, truncation, clipping, error and sampler."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 
 from implicitmoments.paper import implicit_moment_estimation, learn_regression_density
-from implicitmoments.paper.circuits import number, scalar
+from implicitmoments.paper.circuits import number, scalar, vector
 from implicitmoments.paper.estimation import lower_order
-from implicitmoments.paper.evaluate import evaluate, hermite_dense
+from implicitmoments.paper.evaluate import evaluate, evaluate_dense, hermite_dense
 from implicitmoments.paper.projections import Projection
 from implicitmoments.paper.regression_density import (
     RegressionRatio,
+    append_identity,
     clip_for_regressions,
     complex_polynomial,
     component_eigenvalues,
@@ -150,6 +152,25 @@ def test_complex_polynomials(rng):
     expected = np.polynomial.polynomial.polyval(z + 1j * u, coefficients)
     np.testing.assert_allclose(found, [expected.real, expected.imag], atol=1e-12)
     assert number(1).order == parts[0].order == 0
+
+
+@pytest.mark.parametrize(("d", "b"), [(2, 1), (3, 1), (2, 2)])
+def test_identities_multiply_the_second_moment(d, b, gauss_nodes):
+    """Erratum 11: the query x ⊗ I^b has a second moment of d^b, not O(1).
+
+    Erratum 7: contracted with β^2b, the b identities are ‖β‖^2b, without a factor (2b − 1)!!.
+    """
+    nodes, weights = gauss_nodes(2, d)
+    tensor = vector("x")
+    for _ in range(b):
+        tensor = append_identity(tensor, d)
+    basis = {f"e{j}": np.tile(e, (len(nodes), 1)) for j, e in enumerate(np.eye(d))}
+    queries = evaluate_dense(tensor, {"x": nodes, **basis}).reshape(len(nodes), -1)
+    second = (queries.T * weights) @ queries
+    assert np.linalg.eigvalsh(second)[-1] == pytest.approx(d**b)
+    beta = np.arange(1.0, d + 1)
+    powers = functools.reduce(np.multiply.outer, [beta] * (1 + 2 * b)).ravel()
+    np.testing.assert_allclose(queries @ powers, nodes @ beta * (beta @ beta) ** b, rtol=1e-10)
 
 
 def test_every_term_is_there_once():

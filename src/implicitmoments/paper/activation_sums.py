@@ -44,6 +44,10 @@ def relu() -> Activation:
     :math:`(-1/4)^{(t-2)/4}` is imaginary at t = 4 and has the wrong sign at t = 6. By Erratum 2
     the tail is :math:`\Theta(n^{-3/2})`, so the degree is :math:`\Theta(\epsilon^{-4/3})`.
 
+    Returns
+    -------
+    Activation
+
     Examples
     --------
     >>> [round(relu().coefficient(t), 5) for t in (0, 1, 2, 3, 4, 6)]
@@ -68,6 +72,17 @@ def cosine(frequency: float, phase: float = 0.0) -> Activation:
 
     Squared coefficients are Poisson weights of mean :math:`\gamma^2`, so the degree is
     :math:`O(\gamma^2 + \log 1/\epsilon)` (Erratum 3; the text's :math:`1/\gamma^2` is inverted).
+
+    Parameters
+    ----------
+    frequency : float
+        :math:`\gamma`.
+    phase : float, default 0.0
+        :math:`\theta`, which may not be near an odd multiple of :math:`\pi/2`.
+
+    Returns
+    -------
+    Activation
 
     Examples
     --------
@@ -119,7 +134,9 @@ def learn_activation_sum(
 ) -> HermiteSeries:
     r"""Theorem 4.7: learn :math:`F(x) = \sum_i w_i \sigma(v_i \cdot x)` in :math:`L_2` norm.
 
-    Rows needed in practice: ROWS_ACTIVATION
+    Rows needed in practice: with three units in four features and ``epsilon=0.2``, the error is
+    0.12 with 100,000 rows of ReLUs and 0.08 with as many of cosines; it falls with the power
+    -0.22 to -0.28 of the rows (``benchmarks/paper.py``).
 
     Parameters
     ----------

@@ -72,17 +72,46 @@ class Circuit:
 
 
 def number(value: float) -> Circuit:
-    """Return a constant of order 0; the number 1 starts a chain of appends."""
+    """Return a constant of order 0; the number 1 starts a chain of appends.
+
+    Parameters
+    ----------
+    value : float
+
+    Returns
+    -------
+    Circuit of order 0
+    """
     return Circuit("number", 0, (), float(value))
 
 
 def scalar(name: str) -> Circuit:
-    """Return a named scalar input."""
+    """Return a named scalar input.
+
+    Parameters
+    ----------
+    name : str
+        Name of an input of shape (n_samples,).
+
+    Returns
+    -------
+    Circuit of order 0
+    """
     return Circuit("scalar", 0, (), name)
 
 
 def vector(name: str) -> Circuit:
-    """Return a named vector input."""
+    """Return a named vector input.
+
+    Parameters
+    ----------
+    name : str
+        Name of an input of shape (n_samples, n_features).
+
+    Returns
+    -------
+    Circuit of order 1
+    """
     return Circuit("vector", 1, (), name)
 
 
@@ -112,7 +141,18 @@ def size(circuit: Circuit) -> int:
 
 
 def power(x: Circuit, order: int) -> Circuit:
-    r"""Return :math:`x \otimes \cdots \otimes x`."""
+    r"""Return the tensor power :math:`x \otimes \cdots \otimes x`.
+
+    Parameters
+    ----------
+    x : Circuit of order 1
+    order : int
+        The number of factors, at least 0.
+
+    Returns
+    -------
+    Circuit of that order
+    """
     tensor = number(1.0)
     for _ in range(order):
         tensor = tensor.append(x)

@@ -130,12 +130,26 @@ def implicit_moment_estimation(
     Returns
     -------
     ImplicitMoment
+
+    Examples
+    --------
+    The moment of order 4 of two unit vectors, from samples of the vectors themselves:
+
+    >>> from implicitmoments.paper.circuits import power
+    >>> rng = np.random.default_rng(0)
+    >>> def draw(order, n, rng):
+    ...     return {"v": np.eye(3)[rng.integers(2, size=n)]}
+    >>> problem = Problem(3, lambda order: power(vector("v"), order), draw)
+    >>> moment = implicit_moment_estimation(problem, 2, 4, 10_000, rng)
+    >>> x, no_draws = np.array([[2.0, 0.0, 0.0]]), {"y": np.zeros((1, 3))}
+    >>> np.round(answer(moment, power(vector("x"), 4), {"x": x}, no_draws))  # about 2**4 / 2
+    array([8.])
     """
     check_positive(k=k, m=m, n_samples=n_samples)
-    # Step 1. N samples in each step, and none in two of them: those that choose Phi_r are not
-    # independent of it.
+    # Step 1. Every average has N samples of its own: those that choose Phi_r are not independent
+    # of it.
     one_slot, Phi, steps = identity(problem.n_features), Projection(problem.n_features), []
-    for _ in range(m):  # r from 0: steps 2 and 3 are step 4 with r = 0 and the empty Phi_0
+    for _ in range(m):  # r = 0, …, m − 1: steps 2 and 3 are step 4 with the empty Phi_0
         # Step 4(b). Window Phi_r ⊗ I ⊗ Phi_r ⊗ I on the 2r + 2 slots:
         #     │ ⋯ │   │   │ ⋯ │   │
         #     [Phi_r] │   [Phi_r] │
