@@ -253,5 +253,7 @@ def test_parameters_are_checked(rng):
     x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
     with pytest.raises(ValueError, match="sigma=0"):
         learn_regression_density(x, y, 2, 0.5, 1.0, 0, rng)
+    with pytest.raises(ValueError, match=r"epsilon=1.5; expected a total variation"):
+        learn_regression_density(x, y, 2, 1.5, 1.0, 1.0, rng)
     with pytest.raises(ValueError, match="expected finite arrays"):
         learn_regression_density(x, y[:9], 2, 1.0, 1.0, 1.0, rng)

@@ -122,8 +122,9 @@ def test_a_ratio_that_is_nowhere_positive_is_not_sampled_for_ever(rng):
 
 def test_parameters_are_checked(rng):
     rows = rng.normal(size=(50, 2))
-    with pytest.raises(ValueError, match="epsilon=0; expected a positive number"):
-        learn_spherical_density(rows, 2, 0, rng)
+    for epsilon in (0, 2.0, math.nan):
+        with pytest.raises(ValueError, match=f"epsilon={epsilon}; expected a total variation"):
+            learn_spherical_density(rows, 2, epsilon, rng)
     with pytest.raises(ValueError, match="degree above"):
         learn_spherical_density(rows, 2, 0.1, rng, radius=9.0)
     with pytest.raises(ValueError, match="n_samples=0"):

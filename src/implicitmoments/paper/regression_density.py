@@ -22,7 +22,7 @@ from implicitmoments.paper.estimation import (
     rows_in_turn,
 )
 from implicitmoments.paper.projections import Floats
-from implicitmoments.paper.spherical_density import DensityHypothesis
+from implicitmoments.paper.spherical_density import DensityHypothesis, check_distance
 
 LARGEST_DEGREE = 40  # of the expansion; 1/sigma² log(1/epsilon) is easily beyond reach
 NORMS = 21  # norms of regressors, from 0 to B, at which the truncation error is evaluated
@@ -210,7 +210,8 @@ def learn_regression_density(
     DensityHypothesis
         For points (n, d + 1), the label last.
     """
-    check_positive(epsilon=epsilon, B=B, sigma=sigma)
+    check_positive(B=B, sigma=sigma)
+    check_distance(epsilon)
     # Divide labels by 2, after the renormalisation to B, sigma <= 1: both are at most 1/2.
     unit = 2 * max(1.0, B, sigma)
     B, sigma = B / unit, sigma / unit

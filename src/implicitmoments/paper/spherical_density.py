@@ -65,6 +65,12 @@ class DensityHypothesis:
         return np.concatenate(accepted)
 
 
+def check_distance(epsilon: float) -> None:
+    """Raise an error unless epsilon can be a total variation distance."""
+    if not 0 < epsilon <= 1:
+        raise ValueError(f"epsilon={epsilon}; expected a total variation distance in (0, 1]")
+
+
 def degree_for_radius(radius: float, epsilon: float) -> int:
     r"""Return the least :math:`n_0` that truncates F/G to an :math:`L_2` error of epsilon/2.
 
@@ -131,7 +137,8 @@ def learn_spherical_density(
     DensityHypothesis
     """
     R = max(1.0, math.sqrt(math.log(k))) if radius is None else radius
-    check_positive(epsilon=epsilon, radius=R)
+    check_positive(radius=R)
+    check_distance(epsilon)
     degree = degree_for_radius(R, epsilon / SAMPLER)
     # It suffices to consider means around 0.
     center = x.mean(axis=0)
