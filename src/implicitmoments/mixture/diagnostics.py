@@ -34,6 +34,7 @@ SMALL_PART = 0.25  # of the largest gain in BIC: what gains less has the same ca
 MISSING = 2.0  # times what BIC charges for a component that a split has to gain
 FEW_ROWS, FEW_PER_COMPONENT = 4_000, 200  # rows on which shapes and tails are judged
 ROWS_PER_SPLIT = 4_096  # of a component, on which a promising split is judged
+MOST_NUMBERS = 4_000_000  # responsibilities that the checks look at
 FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
 
 
@@ -49,13 +50,13 @@ class Evidence(NamedTuple):
 
     def thinned(self, most: int) -> Evidence:
         """Return the evidence of at most so many rows, evenly spaced."""
-        sample, found = self.sample, self.found
-        rows = slice(None, None, -(-len(sample.weights) // max(most, 1)))
-        few = Sample(sample.family, sample.features[rows], sample.weights[rows])
+        few, found = self.sample.thinned(most), self.found
+        rows = slice(None, None, -(-found.shares.shape[1] // max(most, 1)))
         shares = found.shares[:, rows]
         sums = np.asarray((shares * few.weights) @ few.own, dtype=np.float64)
         thin = Shares(sums, shares, found.log_density[rows])
-        return self._replace(sample=few, found=thin, share=self.share * sample.n / few.n)
+        share = self.share * self.sample.n / few.n
+        return self._replace(sample=few, found=thin, share=share)
 
 
 def fit_notes(evidence: Evidence) -> list[Note]:
@@ -63,7 +64,11 @@ def fit_notes(evidence: Evidence) -> list[Note]:
     n, k = evidence.sample.n, len(evidence.found.sums)
     if n < ROWS_PER_COMPONENT * k:
         return [Note("few_rows_per_component", {"n": round(n), "k": k})]
-    notes = [*number_notes(evidence), *shape_notes(evidence)]
+    affordable = MOST_NUMBERS // k
+    if evidence.prospects is None:  # splits and merges are not known yet
+        evidence = evidence.thinned(affordable)
+    few = evidence.thinned(min(affordable, max(FEW_ROWS, FEW_PER_COMPONENT * k)))
+    notes = [*number_notes(evidence), *shape_notes(few)]
     most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
     # a component that is not round looks like two, and has heavy tails
     return [note for note in notes if note.values.get("gain", most) >= SMALL_PART * most]
@@ -102,12 +107,11 @@ def shape_notes(evidence: Evidence) -> Iterator[Note]:
     if len(low):
         yield Note("at_floor", {"which": low.tolist()})
         return
-    few = evidence.thinned(max(FEW_ROWS, FEW_PER_COMPONENT * len(sums)))
-    gains = {richer.name: richer_gain(few, richer) for richer in family.richer()}
+    gains = {richer.name: richer_gain(evidence, richer) for richer in family.richer()}
     best = max(gains, key=gains.__getitem__, default="")
     if gains and gains[best] > 0:
         yield Note(family.richer_note, {"kind": best, "gain": gains[best]})
-    yield from tail_notes(few)
+    yield from tail_notes(evidence)
 
 
 def richer_gain(evidence: Evidence, richer: Family) -> float:

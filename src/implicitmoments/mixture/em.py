@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
+import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, as_double, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.family import TINY, Family, coefficients_of
-from implicitmoments.rows import Block, Rows, weights_of
+from implicitmoments.rows import Block, Rows
 
 BLOCK_NUMBERS = 2**18  # logits of a block of rows: they stay in the cache
 # nats per row, and in all, by which single precision may change a log-likelihood
 SINGLE_ERROR = 1e-6, 0.02
+CHECKED_ROWS = 4_096  # on which this is checked
 # NumPy takes ten times as long for exponentials below the range of double precision; some of the
 # first rows tell whether there are any
 LOWEST = -700.0
+ALIGNED = 8  # numbers, to a multiple of which devices pad the features of a row
 LONGEST_STEP = 64.0  # of an extrapolation, in steps of EM
 
 
@@ -72,7 +75,7 @@ class Sample:
     def of(cls, family: Family, rows: Rows) -> Sample:
         """Return the features of rows in memory, in NumPy."""
         block = {name: to_numpy(column) for name, column in rows.block.items()}
-        features = np.ascontiguousarray(family.features(block), dtype=np.float64)
+        features = np.ascontiguousarray(family.features(in_double(block)))
         return cls(family, features, np.asarray(rows.counts, dtype=np.float64))
 
     @cached_property
@@ -135,16 +138,25 @@ class Sample:
         logs, shares = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
         return Shares(new, shares, logs)
 
+    def thinned(self, most: int) -> Sample:
+        """Return at most so many rows, evenly spaced."""
+        rows = slice(None, None, -(-len(self.weights) // max(most, 1)))
+        return Sample(self.family, self.features[rows], self.weights[rows])
+
     def in_single(self, sums: Floats) -> Self:
         """Return the sample in single precision, if that makes no difference at a mixture."""
         with np.errstate(over="ignore", invalid="ignore"):  # then it makes a difference
             return self._in_single(sums)
 
     def _in_single(self, sums: Floats) -> Self:
-        single = replace(self, features=self.features.astype(np.float32))
-        change = single.e_step(sums[None]).levels - self.e_step(sums[None]).levels
+        few = self.thinned(CHECKED_ROWS)
+        sums = sums * (few.n / self.n)
+        single = replace(few, features=few.features.astype(np.float32))
+        change = single.e_step(sums[None]).levels - few.e_step(sums[None]).levels
         per_row, least = SINGLE_ERROR
-        return single if abs(change[0]) < max(per_row * self.n, least) else self
+        if abs(change[0]) > max(per_row * few.n, least * few.n / self.n):
+            return self
+        return replace(self, features=self.features.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,35 +204,59 @@ class BlockMeasure:
 
     def __call__(self, block: Block) -> dict[str, Array]:
         """Return named sums over the rows of a block."""
-        features, weights = self.family.features(block), weights_of(block)
+        if not self.single or block["x"].dtype != namespace_of(block["x"]).float32:
+            block = in_double(block)
+        features, weights = self.family.features(block), block.get("counts")
         xp = namespace_of(features)
-        weights = xp.astype(weights, xp.float64, copy=False)
+        if weights is not None:
+            weights = xp.astype(weights, xp.float64, copy=False)
         if self.coefficients is None:
-            return {"total": weights @ features}
-        if self.single:
-            features = xp.astype(features, xp.float32)
-        own = features[:, : self.family.n_own]
+            whole = xp.sum(features, axis=0) if weights is None else weights @ features
+            return {"total": whole}
+        own = aligned(features[:, : self.family.n_own], single=self.single)
         level, sums = measure_block(self.family, self.coefficients, own, weights)
         return {"level": level, "sums": sums}
 
 
+def in_double(block: Block) -> dict[str, Array]:
+    """Return the columns of a block in double precision."""
+    return {name: as_double(column) for name, column in block.items()}
+
+
+def aligned(features: Array, *, single: bool) -> Array:
+    """Return features for products; on devices each row begins at a multiple of 32 bytes.
+
+    Columns that are added hold zeros.
+    """
+    xp = namespace_of(features)
+    dtype = xp.float32 if single else features.dtype
+    features = xp.astype(features, dtype, copy=False)
+    width = -features.shape[1] % ALIGNED
+    if isinstance(features, np.ndarray) or width == 0:
+        return features
+    padding = xp.zeros_like(features[:, :1]) + xp.zeros_like(features[0, :1])
+    return xp.concat([features, *[padding] * width], axis=1)
+
+
 def measure_block(
-    family: Family, coefficients: Floats, features: Array, weights: Array
+    family: Family, coefficients: Floats, features: Array, weights: Array | None
 ) -> tuple[Array, Array]:
     """Return log-likelihoods (..., B) and sums (..., B, k, s) of mixtures over a block of rows."""
     log_density, _, sums = expect(family, coefficients, features, weights)
     xp = namespace_of(log_density)
     logs = xp.astype(log_density, xp.float64, copy=False)
-    return xp.sum(logs * weights[..., None, :], axis=-1), sums
+    logs = logs if weights is None else logs * weights[..., None, :]
+    return xp.sum(logs, axis=-1), sums
 
 
 def expect(
-    family: Family, coefficients: Floats, features: Array, weights: Array
+    family: Family, coefficients: Floats, features: Array, weights: Array | None
 ) -> tuple[Array, Array, Array]:
     """Return log densities (..., B, n), weighted responsibilities (..., B, k, n), and sums.
 
     One product of features (..., n, s) and coefficients (..., B, k, s) gives the logits of all
-    mixtures, and another all sums (..., B, k, s), in double precision.
+    mixtures, and another all sums (..., B, k, s), in double precision. Without weights all rows
+    count once.
     """
     xp: Any = namespace_of(features)
     *lead, n, _ = features.shape
@@ -228,9 +264,8 @@ def expect(
     flat = _like(coefficients.reshape((*lead, batch * k, s)), features)
     logits = family.logits(flat, features)
     kept = xp.asarray(logits, copy=True) if family.needs_logits else None
-    log_density, shares = normalise(
-        xp.reshape(logits, (*lead, batch, k, n)), weights[..., None, None, :]
-    )
+    whole = 1.0 if weights is None else weights[..., None, None, :]
+    log_density, shares = normalise(xp.reshape(logits, (*lead, batch, k, n)), whole)
     sums = family.sum_features(xp.reshape(shares, (*lead, batch * k, n)), features, flat, kept)
     sums = xp.astype(sums, xp.float64, copy=False)
     return log_density, shares, xp.reshape(sums, (*lead, batch, k, -1))
@@ -239,7 +274,8 @@ def expect(
 def normalise(logits: Array, weights: Array | float = 1.0) -> tuple[Array, Array]:
     """Return the log densities (..., n) of mixtures, and weighted responsibilities (..., k, n).
 
-    In NumPy the responsibilities replace the logits.
+    In NumPy the responsibilities replace the logits. In PyTorch they are one kernel of its own,
+    over the last axis.
     """
     if isinstance(logits, np.ndarray):
         top = logits.max(-2, keepdims=True)
@@ -250,12 +286,21 @@ def normalise(logits: Array, weights: Array | float = 1.0) -> tuple[Array, Array
         total = logits.sum(-2, keepdims=True)
         np.multiply(logits, (weights / total).astype(logits.dtype, copy=False), out=logits)
         return (top + np.log(total))[..., 0, :], logits
-    xp = namespace_of(logits)
-    top = xp.max(logits, axis=-2, keepdims=True)
-    shares = xp.exp(logits - top)
-    total = xp.sum(shares, axis=-2, keepdims=True)
-    scale = xp.astype(weights / total, logits.dtype, copy=False)
-    return (top + xp.log(total))[..., 0, :], shares * scale
+    xp: Any = namespace_of(logits)
+    if array_api_compat.is_torch_array(logits):
+        rows: Any = xp.matrix_transpose(logits)
+        top, place = rows.max(-1, keepdim=True)
+        shares = rows.softmax(-1)
+        log_density = (top - shares.gather(-1, place).log())[..., 0]
+        shares = xp.matrix_transpose(shares)
+    else:
+        top = xp.max(logits, axis=-2, keepdims=True)
+        shares = xp.exp(logits - top)
+        total = xp.sum(shares, axis=-2, keepdims=True)
+        log_density, shares = (top + xp.log(total))[..., 0, :], shares / total
+    if isinstance(weights, float):
+        return log_density, shares
+    return log_density, shares * xp.astype(weights, logits.dtype, copy=False)
 
 
 def _like(coefficients: Floats, features: Array) -> Array:

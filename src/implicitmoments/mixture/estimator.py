@@ -23,6 +23,7 @@ from implicitmoments.mixture.em import (
     FeatureRows,
     Sample,
     Stream,
+    in_double,
     normalise,
     run_em,
 )
@@ -49,6 +50,7 @@ from implicitmoments.validation import (
 
 SAMPLE_ROWS = 20_000  # rows of a search at least, if there are so many
 SAMPLE_PER_COMPONENT = 400
+CHECKED_PER_COMPONENT = 20  # rows that are held where EM starts from given parameters
 FEW_ROWS, FEW_PER_PARAMETER = 2_000, 20  # of the first, small sample
 EXACT_STEPS = 9  # of EM at the end that are always made in double precision
 FORGETTING = 0.7  # exponent of the share of a batch in the sums of ``partial_fit``
@@ -114,7 +116,7 @@ def search_sample(family: Family, rows: Rows, options: Options, rng: np.random.G
     family = family.prepare(rows)
     if options.start is not None:  # its shared parameters may differ from those of the rows
         family = family.unshared()
-    sample = draw_sample(family, rows, rows_for(family, options.k), rng)
+    sample = draw_sample(family, rows, rows_for(family, options), rng)
     if family.similar_if_near:
         check_distinct(sample, options.k or 1, rows.total)
     stats: dict[str, Any] = {"start": options.initial, "sample_rows": len(sample.weights)}
@@ -178,9 +180,12 @@ def plain_start(
     return np.asarray(ends[1])
 
 
-def rows_for(family: Family, k: int | None) -> int:
-    """Return how many rows a search for k components holds."""
-    return max(SAMPLE_ROWS, (k or 1) * max(SAMPLE_PER_COMPONENT, 2 * family.n_parameters(1)))
+def rows_for(family: Family, options: Options) -> int:
+    """Return how many rows a search holds, or the checks of a fit without one."""
+    each = max(SAMPLE_PER_COMPONENT, 2 * family.n_parameters(1))
+    if options.start is not None:
+        each = CHECKED_PER_COMPONENT
+    return max(SAMPLE_ROWS, (options.k or 1) * each)
 
 
 def draw_sample(family: Family, rows: Rows, n: int, rng: np.random.Generator) -> Sample:
@@ -261,7 +266,7 @@ class Evaluator:
 
     def __call__(self, block: Block) -> tuple[Array, Array]:
         """Return log densities (n,) and responsibilities (k, n) of a block."""
-        features = self.family.features(block)
+        features = self.family.features(in_double(block))
         log_density, shares = normalise(
             self.family.logits(move_like(self.coefficients, features), features)
         )

@@ -93,7 +93,7 @@ class Family(ABC):
 
     @abstractmethod
     def features(self, block: Block) -> Array:
-        """Return T(x) of the rows of a block, (n, n_features), in double precision.
+        """Return T(x) of the rows of a block, (n, n_features), in the precision of the rows.
 
         Law: the features of two blocks stacked are the features of the stacked rows.
         """
@@ -129,17 +129,24 @@ class Family(ABC):
         The product of coefficients and features, unless a family has a shorter way.
         """
         xp = namespace_of(features)
-        return coefficients @ xp.matrix_transpose(features)
+        if isinstance(features, np.ndarray):
+            return coefficients @ features.swapaxes(-1, -2)
+        width = features.shape[-1] - coefficients.shape[-1]  # of padding
+        padding = xp.zeros_like(coefficients[..., :1]) + xp.zeros_like(features[0, :width])
+        coefficients = xp.concat([coefficients, padding], axis=-1)
+        # the logits of a row side by side, as kernels of GPUs want them
+        return xp.matrix_transpose(features @ xp.matrix_transpose(coefficients))
 
     def sum_features(
         self,
         shares: Array,
         features: Array,
-        coefficients: Array,  # noqa: ARG002
+        coefficients: Array,
         logits: Array | None,  # noqa: ARG002
     ) -> Array:
         """Return the sums (..., c, s) of features weighted by responsibilities (..., c, n)."""
-        return shares @ features
+        found = shares @ features
+        return found[..., : coefficients.shape[-1]]
 
     @abstractmethod
     def split_scores(self, features: Floats, weights: Floats) -> Floats:

@@ -142,7 +142,6 @@ class Gaussians(Family):
         """Return 1, z and the products of columns."""
         x = block["x"]
         xp = namespace_of(x)
-        x = xp.astype(x, xp.float64, copy=False)
         z = (x - move_like(self.centre, x)) / move_like(self.unit, x)
         if self.shape == "full":
             second = pair_columns(z)
@@ -269,7 +268,7 @@ class Gaussians(Family):
         squares = (z - weights[:, None] @ z / total) ** 2
         kurtosis = (weights[:, None] @ squares**2) / ((weights[:, None] @ squares) ** 2 + TINY)
         least = np.take_along_axis(z, kurtosis.argmin(-1)[..., None], axis=-1)
-        return np.concatenate([principal_scores(z, weights, 2), least], axis=-1)
+        return np.concatenate([principal_scores(z, weights), least], axis=-1)
 
     def points(self, features: Floats) -> Floats:
         """Return z."""

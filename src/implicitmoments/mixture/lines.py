@@ -99,7 +99,6 @@ class Lines(Family):
         """Return the products of pairs of entries of z = (1, x, y)."""
         x, y = block["x"], block["y"]
         xp = namespace_of(x)
-        x, y = (xp.astype(part, xp.float64, copy=False) for part in (x, y))
         x = (x - move_like(self.centre, x)) @ move_like(self.whitener, x)
         y = (y[:, None] - self.y_centre) / self.y_unit
         return pair_columns(xp.concat([xp.ones_like(y), x, y], axis=1))
