@@ -273,7 +273,7 @@ def make_activation_sum(
     n_components: int,
     n_features: int,
     *,
-    activation: Activation | None = None,
+    activation: str | Activation = "relu",
     noise: float = 0.0,
     weights: Sequence[float] | None = None,
     random_state: RandomState = None,
@@ -283,8 +283,9 @@ def make_activation_sum(
     Parameters
     ----------
     n_samples, n_components, n_features : int
-    activation : callable on arrays, optional
-        The function :math:`\sigma`; ReLU by default.
+    activation : str or callable, default "relu"
+        The function :math:`\sigma`: a name such as ``"cos"`` or ``"abs"``, an
+        :class:`~implicitmoments.problems.Activation`, or a function of NumPy arrays.
     noise : float
         Standard deviation of noise added to F.
     weights, random_state : as for :func:`make_spherical_mixture`
@@ -305,7 +306,7 @@ def make_activation_sum(
     --------
     >>> import numpy as np
     >>> from implicitmoments.datasets import make_activation_sum
-    >>> X, y, truth = make_activation_sum(100, 3, 4, activation=np.abs, random_state=0)
+    >>> X, y, truth = make_activation_sum(100, 3, 4, activation="abs", random_state=0)
     >>> bool(np.allclose(y, np.abs(X @ truth.vectors.T) @ truth.weights))
     True
     """
@@ -313,7 +314,12 @@ def make_activation_sum(
     w, directions, rng = _hidden(*sizes, 1.0, 0.0, weights, random_state)
     points = rng.normal(n_features)
     along = points @ directions.T
-    values = np.maximum(along, 0.0) if activation is None else activation(along)
+    if isinstance(activation, str):
+        # the problems import this module
+        from implicitmoments.problems.activations import as_activation  # noqa: PLC0415
+
+        activation = as_activation(activation)
+    values = activation(along)
     y = values @ w + noise * rng.normal()
     return points, y, Truth(w, directions, noise=noise)
 

@@ -85,8 +85,8 @@ def test_rows_that_do_not_count_do_not_matter(refine, outlier):
     model = ActivationSumRegressor("relu", **how).fit(source)
     fewer = ActivationSumRegressor("relu", **how).fit(X[kept], y[kept], sample_weight=counts[kept])
     np.testing.assert_allclose(model.predict(X), fewer.predict(X), rtol=1e-6, atol=1e-8)
-    assert model.polynomial_.labels == fewer.polynomial_.labels
-    assert model.polynomial_.labels.high == y[kept].max() < 1e6
+    assert model.polynomial_.low == fewer.polynomial_.low
+    assert model.polynomial_.high == fewer.polynomial_.high == y[kept].max() < 1e6
 
 
 def test_a_source_without_labels_is_refused():
@@ -98,7 +98,6 @@ CASES = [
     {},
     {"whiten": True, "n_components": "auto"},
     {"refine": False, "degree": 6},
-    {"refine": False, "method": "paper", "degree": 2},
     {"activation": "gelu"},
     {"activation": "softplus"},
     {"activation": "cos"},
@@ -124,7 +123,7 @@ def test_array_api_rows_give_the_same_model(how, device):
             found = getattr(model, name)
             assert isinstance(found, type(A))
             assert found.device == device
-            np.testing.assert_allclose(to_numpy(found), getattr(plain, name), rtol=1e-8)
+            np.testing.assert_allclose(to_numpy(found), getattr(plain, name), 1e-4, 1e-5)
             assert isinstance(getattr(plain, name), np.ndarray)
 
 
@@ -219,12 +218,12 @@ def test_more_components_than_the_truth_are_left_out_in_single_precision():
 
 
 def test_squares_of_directions_are_not_identified_in_single_precision():
-    X, y, _ = make_activation_sum(4_000, K, D, activation=np.square, random_state=0)
+    X, y, _ = make_activation_sum(4_000, K, D, activation="square", random_state=0)
     model = ActivationSumRegressor("square", K, random_state=0)
     model.fit(X.astype(np.float32), y.astype(np.float32))
     assert np.isnan(model.direction_errors_).all()
     # the control: directions of an absolute value are
-    X, y, _ = make_activation_sum(4_000, K, D, activation=np.abs, random_state=0)
+    X, y, _ = make_activation_sum(4_000, K, D, activation="abs", random_state=0)
     model = ActivationSumRegressor("abs", K, random_state=0)
     model.fit(X.astype(np.float32), y.astype(np.float32))
     assert np.isfinite(model.direction_errors_).all()

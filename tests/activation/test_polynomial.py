@@ -1,4 +1,4 @@
-"""Compressed polynomials against explicit Hermite tensors."""
+"""Compressed polynomials against explicit Hermite tensors, and the spans they live on."""
 
 import warnings
 
@@ -6,82 +6,106 @@ import numpy as np
 import pytest
 
 from implicitmoments import ActivationSumRegressor, AssumptionWarning
-from implicitmoments.activation import Features, Polynomial
-from implicitmoments.moments import BalancedMoments, Frame, split_order
+from implicitmoments.activation import Features
+from implicitmoments.activation.polynomial import closed_form, first_view, turn_span
+from implicitmoments.moments import BalancedMoments, Frame
+from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.projections import hermite_dense, project_dense
+from implicitmoments.rows import Rows
 from implicitmoments.testing import chain_of_powers
 
 D, P, K = 4, 3, 3
 
 
-def _setting(order, scale=1.0):
+def _features(order, scale=1.0, highest=6):
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((D, P)))[0].T
     frame = Frame(basis, np.zeros(D), scale=scale)
-    vectors = rng.standard_normal((K, P))
-    chain = chain_of_powers(vectors, order, frame.noise)
-    return rng, frame, chain
+    chain = chain_of_powers(rng.standard_normal((K, P)), order, frame.noise)
+    return rng, Features(frame, chain, tuple(range(highest + 1)), K)
 
 
-def _dense(form, chain, frame, a, b):
-    """Write a compressed tensor out: (d,) * (a + b)."""
-    projection = BalancedMoments(frame, chain, {}).projection
+def _dense(features, a, b, i, j):
+    """Write the tensor of a feature out: (d,) * (a + b)."""
+    chain = features.chain
+    projection = BalancedMoments(features.frame, chain, {}).projection
     left, right = (
         project_dense(projection.first(n), np.eye(D**n).reshape((D**n,) + (D,) * n))
         for n in (a, b)
     )
-    return (left @ form @ right.T).reshape((D,) * (a + b)) * frame.scale ** (a + b)
+    form = np.zeros((chain.dim(a), chain.dim(b)))
+    form[i, j] = 1.0
+    if a == b:
+        form = (form + form.T) / np.linalg.norm(form + form.T)
+    return (left @ form @ right.T).ravel()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.7])
-@pytest.mark.parametrize("order", [0, 1, 2, 3, 4, 5, 6])
-def test_polynomial_is_the_sum_of_dense_terms(order, scale):
-    rng, frame, chain = _setting(3, scale)
-    a, b = split_order(order)
-    form = rng.standard_normal((chain.dim(a), chain.dim(b)))
+def test_features_are_inner_products_with_dense_hermite_tensors(scale):
+    rng, features = _features(3, scale)
     x = rng.standard_normal((5, D))
-    polynomial = Polynomial(BalancedMoments(frame, chain, {(a, b): form}))
-    tensor = _dense(form, chain, frame, a, b)
-    terms = hermite_dense(x, order).reshape(5, -1) @ tensor.ravel()
-    np.testing.assert_allclose(polynomial(x), terms, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.6])
-def test_gradient_is_the_difference_quotient(scale):
-    rng, frame, chain = _setting(3, scale)
-    splits = [split_order(n) for n in range(7)]
-    forms = {(a, b): rng.standard_normal((chain.dim(a), chain.dim(b))) for a, b in splits}
-    polynomial = Polynomial(BalancedMoments(frame, chain, forms))
-    x = rng.standard_normal((4, D))
-    step = 1e-5
-    for j in range(P):
-        move = step * frame.basis[j]
-        quotient = (polynomial(x + move) - polynomial(x - move)) / (2 * step)
-        np.testing.assert_allclose(polynomial.gradient(x)[:, j], quotient, rtol=1e-6, atol=1e-6)
+    expected = np.stack(
+        [
+            hermite_dense(x, a + b).reshape(5, -1) @ _dense(features, a, b, i, j)
+            for a, b, i, j in features.pairs
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(features.evaluate(x), expected, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.3])
-def test_features_span_the_polynomials(scale):
-    rng, frame, chain = _setting(3, scale)
-    features = Features(frame, chain, tuple(split_order(n) for n in range(7)), K)
-    x = rng.standard_normal((6, D))
+def test_a_polynomial_is_its_combination_of_features_clipped_to_the_labels(scale):
+    rng, features = _features(3, scale)
+    x = rng.standard_normal((50, D))
     coefficients = rng.standard_normal(len(features))
-    polynomial = features.polynomial(coefficients)
-    np.testing.assert_allclose(
-        polynomial(x), features.evaluate(x) @ coefficients, rtol=1e-9, atol=1e-10
-    )
-    np.testing.assert_allclose(
-        features.coefficients(polynomial.tensors.forms), coefficients, rtol=1e-10
-    )
+    expected = features.evaluate(x) @ coefficients
+    plain = features.polynomial(coefficients, -np.inf, np.inf)
+    np.testing.assert_allclose(plain(x), expected, rtol=1e-9, atol=1e-9)
+    clipped = features.polynomial(coefficients, -1.0, 1.0)
+    np.testing.assert_allclose(clipped(x), np.clip(expected, -1, 1), rtol=1e-9, atol=1e-9)
 
 
 def test_features_have_at_most_unit_variance():
     """⟨Q, H_n(x)⟩ has variance ‖Sym Q‖² ≤ 1 for a form of norm 1."""
-    rng, frame, chain = _setting(2)
-    features = Features(frame, chain, tuple(split_order(n) for n in range(1, 5)), K)
+    rng, features = _features(2, highest=4)
     values = features.evaluate(rng.standard_normal((200_000, D)))
+    orders = np.array([a + b for a, b, _, _ in features.pairs])
     assert (values.var(axis=0) < 1.1).all()
-    assert (values.var(axis=0)[features.up_to(2, K) & ~features.up_to(1, K)] > 0.4).all()
+    assert (values.var(axis=0)[orders == 2] > 0.4).all()
+
+
+def test_a_turn_moves_the_span_to_the_directions():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 10))
+    y = (X[:, 0] ** 2 - 1) / 2 + X[:, 1] * X[:, 0]
+    tilted = np.eye(10)[:2] + 0.15 * rng.standard_normal((2, 10))
+    basis = np.linalg.qr(tilted.T)[0].T
+    frame = Frame(basis, np.zeros(10))
+    features = Features(frame, chain_of_powers(np.eye(2), 1, frame.noise), (0, 1, 2), 2)
+    rows = Rows.of(X, y=y)
+    coefficients = np.linalg.lstsq(features.evaluate(X), y, rcond=None)[0]
+    turned, turn = turn_span(rows, features.polynomial(coefficients, -np.inf, np.inf))
+
+    def off(span):
+        return np.linalg.norm(np.eye(10)[:2] - (np.eye(10)[:2] @ span.T) @ span)
+
+    assert turn > 0.2
+    assert off(turned) < 0.2 * off(basis)
+
+
+def test_the_span_of_odd_functions_is_found_from_order_3():
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((20, 3)))[0].T
+    weights = np.array([1.0, -0.8, 0.6])
+    X = rng.standard_normal((20_000, 20))
+    y = np.tanh(X @ V.T) @ weights
+    problem = ActivationSumProblem(X, y, "tanh")
+    basis = first_view(problem, closed_form(problem, 3, 5, positive=False)).frame.basis
+    assert np.linalg.norm(V - (V @ basis.T) @ basis, axis=1).max() < 0.3
+    # the control: order 1 alone has one direction
+    slope = X.T @ y / np.linalg.norm(X.T @ y)
+    assert np.linalg.norm(V - np.outer(V @ slope, slope), axis=1).max() > 0.7
 
 
 def test_a_polynomial_with_a_sentinel_is_chosen_in_any_units():

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, NotRequired
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.activation.hypothesis import (
-    FittedPolynomial,
-    count_components,
-    evaluate_hypothesis,
-    fit_paper_polynomial,
-    fit_polynomial,
-    sample_problem,
-    sum_squared_errors,
+from implicitmoments.activation.network import (
+    Network,
+    StandardErrors,
+    mean_products,
+    sample_for,
+    standard_errors,
 )
-from implicitmoments.activation.network import Network
-from implicitmoments.activation.refine import Refined, refine
-from implicitmoments.activation.summary import ActivationSumSummary
-from implicitmoments.arrays import Array, move_like
-from implicitmoments.description import column_names
+from implicitmoments.activation.polynomial import (
+    FittedPolynomial,
+    Polynomial,
+    count_components,
+    fit_polynomial,
+)
+from implicitmoments.activation.search import Found, SearchOptions, find_network, in_memory
+from implicitmoments.arrays import Array, as_double, move_like, namespace_of, to_numpy
+from implicitmoments.description import (
+    ActivationSumRegressorDescription,
+    as_floats,
+    column_names,
+)
+from implicitmoments.estimator import Fact, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
+from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
+from implicitmoments.picture_data import Predictions as PredictionView
 from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
 from implicitmoments.problems.activation_sum import (
     HIGHEST_DEGREE,
-    check_conditions,
     degrees_to_try,
     parity_note,
 )
-from implicitmoments.rows import ArraySource, RandomState, Rows, Whitening
+from implicitmoments.rows import Block, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
@@ -45,16 +53,14 @@ from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
-    check_method,
     check_number,
     check_option,
-    check_positive_number,
     check_whole,
     check_whole_or,
 )
 
 MOST_COMPONENTS = 30  # counted by n_components="auto"
-# Highest degrees for cross-validation; beside a network the polynomial serves to find the span.
+# Highest degrees for degree="auto"; beside a network the polynomial serves to find the span.
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 # Fitted attributes of refinement.
 OF_NETWORK = (
@@ -64,7 +70,9 @@ OF_NETWORK = (
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, BaseEstimator):
+class ActivationSumRegressor(
+    ActivationSumRegressorDescription, FittedEstimator, Predictions, RegressorMixin, BaseEstimator
+):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
@@ -94,20 +102,13 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         Whether weights are positive. False: weights of both signs.
     fit_bias : bool, default False
         Whether components have biases :math:`b_i`.
-    degree : int, "cv" or "auto", default "cv"
-        Of the polynomial. ``"cv"`` chooses by held-out error, up to 10, or up to 6 with
-        ``refine``. ``"auto"``: what the tail bound of the theorem requires for ``epsilon``,
-        for the activation without biases.
-    epsilon : float, default 0.1
-        The theorem's :math:`\varepsilon`, relative to the sum of the weights: with
-        ``degree="auto"`` and without biases, the error that truncation may leave is half of it.
+    degree : int or "auto", default "auto"
+        Degree of the polynomial. ``"auto"``: the even degree with the highest held-out score, up
+        to 10, or up to 6 with ``refine``.
     refine : bool, default True
         Decode directions and weights from the moments and fit them by Gauss-Newton steps on the
         model itself. Predictions are then those of the network, unless the polynomial is expected
         to have a smaller error on new rows.
-    method : {"closed_form", "paper"}, default "closed_form"
-        How moments are estimated. ``"paper"`` is the paper's algorithm, with fresh rows and
-        auxiliary noise in every step.
     whiten : bool or "auto", default "auto"
         Estimate mean and covariance of the inputs and learn
         :math:`\sum_i w_i \sigma(v_i \cdot \Sigma^{-1/2} (x - m))`. ``"auto"`` does so unless the
@@ -149,22 +150,20 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     n_components_ : int
         The number k of components.
     degree_ : int
-        Of the polynomial.
-    polynomial_ : FittedPolynomial
+        Degree of the polynomial.
+    polynomial_ : Polynomial
+        A function of standardised inputs; ``basis`` is the span of the directions.
     activation_ : Activation
     whitening_ : Whitening or None
-    conditions_ : Conditions
-        The numbers of Theorem 4.7 for this activation, without a bias, and degree.
     notes_ : Notes
         Findings about the fit, which print as sentences.
     stats_ : dict
         ``hypothesis``, what ``predict`` uses, ``"network"`` or ``"polynomial"``, with
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
-        rows; ``held_out_error``, ``error_by_degree``, ``plain_error``, ``width``, ``ridge`` and
-        ``turns`` of the polynomial; ``loss_history``, ``n_starts`` and ``decoded`` of the
-        network; ``whitened``, ``method``, ``rows_used``; ``outliers_kept``, rows very far from all
-        others, which are kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders``
-        of the moments.
+        rows; ``held_out_error``, ``error_by_degree``, ``ridge`` and ``turns`` of the polynomial;
+        ``loss_history``, ``n_starts``, ``decoded`` and ``unexplained`` of the network;
+        ``whitened``, ``rows_used``; ``outliers_kept``, rows very far from all others, which are
+        kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     See Also
@@ -184,15 +183,32 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
     ((3, 6), [0.33, 0.33, 0.33])
     """
 
+    fewest_rows = 4
+    labelled = True
+    answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
+    saved: ClassVar[Mapping[str, Any]] = {
+        "activation_": Activation,
+        "polynomial_": Polynomial,
+        "whitening_": Whitening | None,
+        "network_": NotRequired[Network],
+        "_hypothesis": Polynomial | Network,
+    }
+    captions: ClassVar[Mapping[str, str]] = {
+        "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
+        "the polynomial.",
+        "components": "Rows on the two leading directions of the network, coloured by {target}.",
+        "components_one_column": "Rows, with {target} against the column.",
+        "fit": "Actual against predicted values of {target}. If the model is right, rows lie "
+        "around the dashed line.",
+    }
+
     activation: str | Activation | Callable[[Array], Array] = "relu"
     n_components: int | str = "auto"
     _: KW_ONLY
     positive: bool = True
     fit_bias: bool = False
-    degree: int | str = "cv"
-    epsilon: float = 0.1
+    degree: int | str = "auto"
     refine: bool = True
-    method: str = "closed_form"
     whiten: bool | str = "auto"
     n_starts: int = 3
     max_iter: int = 100
@@ -202,7 +218,7 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
 
     def _fit(self, given: Rows, seed: int) -> None:
         activation, degrees = self._options()
-        rows = self._hold(given)
+        rows = in_memory(given)
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I, and folds that do not depend on their units.
         spread = Whitening.of(rows, reduce=True)
@@ -215,41 +231,28 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
             rows, None, activation, biased=self.fit_bias, whitening=whitening
         )
         k = self._count(problem)
-        # 1, 2. Moments, and the polynomial on the subspaces that they determine. Beside a
-        # network the polynomial is a start and a check, for which a sample is enough.
-        closed = self.method == "closed_form"
-        some = sample_problem(problem, k, seed) if self.refine and closed else problem
-        fitted = (
-            fit_polynomial(some, k, degrees, positive=self.positive, seed=seed)
-            if closed
-            else fit_paper_polynomial(problem, k, degrees[-1], seed, positive=self.positive)
-        )
-        # 3. Refinement: the network itself by least squares.
-        refined = None
+        k, n = self._count(problem), problem.rows.total
+        # 1. Moments, and the polynomial on the subspaces that they determine. Beside a network
+        # the polynomial is a start and a check, for which a sample is enough.
+        p, d = min(k, problem.n_features), problem.n_features
+        some = problem.of(sample_for(problem.rows, p * (d - p))) if self.refine else problem
+        fitted, found = fit_polynomial(some, k, degrees, positive=self.positive), None
+        # 2. The network itself by least squares, from the span that the moments determine.
         if self.refine:
-            refined = refine(
-                problem,
-                fitted.basis,
-                k,
-                target=np.inf if np.isnan(fitted.error) else fitted.error,
-                n_starts=self.n_starts,
-                more=self.n_components == "auto",
-                positive=self.positive,
-                seed=seed,
-                max_iter=self.max_iter,
-                tol=self.tol,
-            )
-            expected = fitted.expected_error(some.rows.total)
-            if some is not problem and refined.expected_error > expected:
+            grow = self.n_components == "auto"
+            options = (self.positive, self.n_starts, grow, self.max_iter, self.tol)
+            basis = to_numpy(fitted.polynomial.basis)
+            found = find_network(problem, basis, k, SearchOptions(*options, seed))
+            if found.fitted.expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
                 # the polynomial will predict: fit it to all rows
-                fitted = fit_polynomial(problem, k, degrees, positive=self.positive, seed=seed)
+                fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
+        # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
             notes += fitted.notes
-        # 4. The hypothesis with the smaller expected error predicts.
         self._store_polynomial(fitted, k, problem)
         self.stats_["outliers_kept"], self.notes_ = n_extreme, notes
-        if refined is not None:
-            self._store_network(refined, problem)
+        if found is not None:
+            self._store_network(found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("polynomial_of_other_inputs"))
 
@@ -272,44 +275,38 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         """
         check_is_fitted(self)
         with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
-            # squares about one of the labels, since their mean is not known in the first pass
-            about = float(rows.first["y"][0])
-            measure = partial(sum_squared_errors, self._prediction().function, about)
-            sums = rows.fold(measure, width=rows.n_features, what="score")
+            # squares about one of the labels, since their mean is not known in the pass
+            about, predict = float(rows.first["y"][0]), self._prediction().function
+            columns = partial(score_columns, predict, about)
+            products = mean_products(rows, columns, rows.n_features, "score")
         if rows.n < 2:
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
             return math.nan
-        spread = float(sums["second"] - sums["first"] ** 2 / sums["total"])
-        left = float(sums["left"])
-        return 1 - left / spread if spread > 0 else float(left == 0)
+        variance, left = products[1, 1] - products[0, 1] ** 2, products[2, 2]
+        return float(1 - left / variance if variance > 0 else left == 0)
 
     def _options(self) -> tuple[Activation, list[int]]:
         """Check the parameters; return the activation, and the degrees to be tried."""
-        check_method(self.method)
         for name in ("refine", "positive", "fit_bias"):
             check_flag(name, getattr(self, name))
         if isinstance(self.whiten, str):
             check_option("whiten", self.whiten, ("auto",), besides="True, False or ")
         else:
             check_flag("whiten", self.whiten)
-        check_positive_number("epsilon", self.epsilon)
         check_number("tol", self.tol, 0.0)
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         check_whole("n_starts", self.n_starts, 1)
         check_whole("max_iter", self.max_iter, 1)
-        degree = check_whole_or("degree", self.degree, ("cv", "auto"), 1, HIGHEST_DEGREE)
+        degree = check_whole_or("degree", self.degree, ("auto",), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
-        degrees = degrees_to_try(
-            activation, degree, self.epsilon, self.method, most, biased=self.fit_bias
+        asked = "cv" if degree == "auto" else degree
+        possible = degrees_to_try(
+            activation, asked, 0.1, "closed_form", most, biased=self.fit_bias
         )
-        return activation, degrees
-
-    def _hold(self, rows: Rows) -> Rows:
-        """Hold rows that fit in memory: they are passed over many times."""
-        if isinstance(rows.source, ArraySource) or rows.rows_per_block or not rows.small:
-            return rows
-        return replace(rows.hold(), progress=rows.progress)
+        if degree != "auto":
+            return activation, possible
+        return activation, list(range(2, max(possible) + 2, 2))
 
     def _standardise(
         self, rows: Rows, whitening: Whitening
@@ -348,50 +345,124 @@ class ActivationSumRegressor(ActivationSumSummary, Predictions, RegressorMixin, 
         for name in OF_NETWORK:  # of an earlier fit, with refinement
             self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = problem.activation, problem.whitening
-        self.polynomial_, self.n_components_ = fitted, k
-        self.degree_ = max(1, fitted.polynomial.degree)
-        self.conditions_ = check_conditions(
-            self.activation_, self.degree_, self.method, biased=self.fit_bias
-        )
-        self._hypothesis: FittedPolynomial | Network = fitted
+        self.n_components_, self.degree_ = k, fitted.degree
+        self.polynomial_ = fitted.polynomial
+        self._hypothesis: Polynomial | Network = fitted.polynomial
         self.stats_: dict[str, Any] = {
-            "method": self.method,
-            "rows_used": problem.rows.n,
+            "rows_used": problem.rows.kept,
             "whitened": self.whitening_ is not None,
             "hypothesis": "polynomial",
             **fitted.measurements(problem.rows.total),
         }
 
-    def _store_network(self, refined: Refined, problem: ActivationSumProblem) -> None:
+    def _store_network(self, found: Found, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose the predictor."""
-        best = refined.fitted
+        best, parity = found.fitted, problem.parity
+        order = np.argsort(-np.abs(best.network.weights), kind="stable")
+        network = choose_signs(best.network.take(order), parity)
+        errors = standard_errors(problem.rows, replace(best, network=network))
+        arrays = {"weights": network.weights, "directions": network.directions}
+        if network.biases is not None:
+            arrays["biases"] = network.biases
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
-        self.directions_ = given(problem.original_vectors(best.network.directions))
-        self.weights_ = given(best.network.weights)
-        arrays = {"weights": self.weights_, "directions": given(best.network.directions)}
-        self.biases_ = self.bias_errors_ = None
-        if best.network.biases is not None:
-            arrays["biases"] = self.biases_ = given(best.network.biases)
-            self.bias_errors_ = given(refined.errors.biases)
-        self.network_ = replace(best.network, **arrays)
-        self.direction_errors_ = given(refined.errors.directions)
-        self.weight_errors_ = given(refined.errors.weights)
+        self.network_ = replace(network, **{name: given(a) for name, a in arrays.items()})
+        self.directions_ = given(problem.original_vectors(network.directions))
+        self.weights_, self.biases_ = self.network_.weights, self.network_.biases
+        self.direction_errors_, self.weight_errors_ = map(
+            given, (errors.directions, errors.weights)
+        )
+        self.bias_errors_ = None if network.biases is None else given(errors.biases)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
-        self.n_components_ = best.network.k
+        self.n_components_ = network.k
         self.stats_ |= {
-            "network_error": float(refined.expected_error),
+            "network_error": best.expected_error(problem.rows.total),
             "loss_history": best.history,
-            "n_starts": refined.n_starts,
-            "decoded": refined.decoded,
+            "n_starts": found.n_starts,
+            "decoded": found.decoded,
+            "unexplained": found.unexplained,
         }
-        self.notes_ = Notes([*self.notes_, *refined.notes])
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
-            self._hypothesis = self.network_
-            self.stats_["hypothesis"] = "network"
-        else:
-            self.notes_.append(Note("polynomial_predicts"))
-        if self.n_components != "auto" and best.network.k < int(self.n_components):
-            values = {"asked": self.n_components, "k": best.network.k}
-            self.notes_.append(Note("components_merged", values))
-        if not best.converged:
-            self.notes_.append(Note("not_converged", {"max_iter": self.max_iter}))
+            self._hypothesis, self.stats_["hypothesis"] = self.network_, "network"
+        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors, parity)])
+
+    def _network_notes(self, found: Found, errors: StandardErrors, parity: int) -> Iterator[Note]:
+        """Yield what may be wrong with the network, and what is not identified."""
+        if found.unexplained:
+            yield Note("residuals_explained", {"share": found.unexplained})
+        if errors.free.any():
+            free = np.flatnonzero(errors.free).tolist()
+            yield Note("directions_not_identified", {"which": free})
+        if found.in_span:
+            yield Note("directions_in_span")
+        if parity > 0:
+            yield Note("directions_up_to_sign", {"name": self.activation_.name})
+        if self.stats_["hypothesis"] == "polynomial":
+            yield Note("polynomial_predicts")
+        if self.n_components != "auto" and self.n_components_ < int(self.n_components):
+            values = {"asked": self.n_components, "k": self.n_components_}
+            yield Note("components_merged", values)
+        if not self.converged_:
+            yield Note("not_converged", {"max_iter": self.max_iter})
+
+    def _title(self) -> str:
+        if self._predicts_by() == "polynomial":
+            return f"a polynomial of degree {self.degree_}"
+        k = self._k()
+        kind = "positive" if self.positive else "signed"
+        return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
+
+    def _evidence(self) -> list[Fact]:
+        polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
+        if network is None:
+            return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
+        if self._predicts_by() == "polynomial":  # which a note mentions
+            return []
+        errors = {"network": network, "polynomial": polynomial}
+        return [Fact(True, Note("network_error", errors))]
+
+    def _caption(self, picture: str) -> str:
+        words = super()._caption(picture)
+        if picture == "components" and self._predicts_by() == "polynomial":
+            words += " Predictions are those of the polynomial, not of the network."
+        return words
+
+    def _component_view(self, rows: RowSample) -> Directions:
+        if not hasattr(self, "directions_"):
+            raise NoPictureError(
+                "no_directions",
+                "this {name} has no directions, as `refine=False`; fit with `refine=True`, or use "
+                "implicitmoments.plot.fit",
+                name=type(self).__name__,
+            )
+        center = np.zeros(rows.x.shape[1]) if self.whitening_ is None else self.whitening_.mean
+        return Directions(*map(as_floats, (self.weights_, self.directions_, center)))
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        return PredictionView(as_floats(self.predict(rows.given)), by=self._predicts_by())
+
+
+def choose_signs(network: Network, parity: int) -> Network:
+    """Choose one of two equal networks: a positive largest entry if even, or weight if odd."""
+    if parity > 0:
+        V = network.directions
+        signs = np.sign(V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)])
+    elif parity < 0:
+        signs = np.where(network.weights < 0, -1.0, 1.0)
+        network = replace(network, weights=np.abs(network.weights))
+    else:
+        return network
+    return network.with_units(network.weights, network.units * signs[:, None])
+
+
+def evaluate_hypothesis(
+    hypothesis: Callable[[Array], Array], whitening: Whitening | None, x: Array
+) -> Array:
+    """Evaluate a hypothesis of standardised points at points (n, d) as given."""
+    return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
+
+
+def score_columns(predict: Callable[[Array], Array], about: float, block: Block) -> list[Array]:
+    """Return ones, labels about one of them, and residuals, as columns in float64."""
+    y = as_double(block["y"])
+    residual = y - as_double(predict(block["x"]))
+    return [column[:, None] for column in (namespace_of(y).ones_like(y), y - about, residual)]

@@ -1,24 +1,40 @@
-r"""The model :math:`\sum_i w_i \sigma(v_i \cdot x + b_i)`."""
+r"""Sums of activations :math:`\sum_i w_i \sigma(v_i \cdot x + b_i)`, fitted by least squares."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeAlias
 
+import array_api_compat
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import nnls
 
 from implicitmoments.arrays import (
     TINY,
     Array,
     Entries,
     Floats,
+    as_double,
+    machine_epsilon,
     move_like,
+    multiply_into,
     namespace_of,
+    to_numpy,
 )
+from implicitmoments.evaluation import bic
 from implicitmoments.problems.activations import Activation
+from implicitmoments.rows import Block, Rows, Sums, weights_of
 
-SMALLEST_WEIGHT = 1e-9  # relative: a weight of zero would freeze its direction
+Columns: TypeAlias = Callable[[Block], list[Array]]  # arrays (n, ·) of a block, side by side
+
+ROWS_PER_UNKNOWN = 20  # of a least-squares fit: chance then explains 5 % of the noise
+SAMPLE_ROWS = 10_000  # fewest rows of a sample: fewer take no time
+TRIES = (12, 1, 1)  # dampings of each step by one curvature, which costs as much as many slopes
+NEGLIGIBLE = 1e-9  # relative size below which a weight or a curvature is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +47,11 @@ class Network:
     # None for a model without them
     biases: Annotated[Floats | None, Entries(("k",))] = None
     positive: bool = True  # weights are kept positive
-    # (d + 1,), a linear function and a constant that are added while a start is searched
-    affine: Floats | None = None
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d)."""
         hidden: Array = self.activation(self.inputs(x))
-        values = hidden @ move_like(self.weights, hidden)
-        if self.affine is None:
-            return values
-        return values + x @ move_like(self.affine[:-1], x) + float(self.affine[-1])
+        return hidden @ move_like(self.weights, hidden)
 
     def inputs(self, x: Array) -> Array:
         """Return the inputs v_i · x + b_i (n, k) of the activations."""
@@ -53,62 +64,31 @@ class Network:
         return len(self.weights)
 
     @property
-    def simple(self) -> bool:
-        """Whether this is the model of Theorem 4.7, whose moments have positive weights."""
-        return self.positive and self.biases is None
-
-    @property
-    def rows(self) -> Floats:
+    def units(self) -> Floats:
         """Directions, followed by biases where there are any: (k, d) or (k, d + 1)."""
-        if self.biases is None:
-            return self.directions
-        return np.column_stack([self.directions, self.biases])
+        biases = () if self.biases is None else (self.biases,)
+        return np.column_stack([self.directions, *biases])
 
-    def lift(self, x: Array) -> Array:
-        """Return points with a 1 for the bias where there is one, so that inputs are products."""
-        return x if self.biases is None else with_ones(x)
-
-    @property
-    def n_unknowns(self) -> int:
-        """Degrees of freedom: weights, unit vectors, and biases."""
-        return int(self.rows.size) + (0 if self.affine is None else len(self.affine))
+    def with_units(self, weights: Floats, units: Floats) -> Network:
+        """Return the network of other weights and units, with directions scaled to length 1."""
+        d = self.directions.shape[1]
+        biases = None if self.biases is None else units[:, d]
+        return replace(self, weights=weights, directions=unit_rows(units[:, :d]), biases=biases)
 
     def take(self, chosen: Any) -> Network:
         """Return some of the components, in this order."""
-        biases = None if self.biases is None else self.biases[chosen]
-        weights, directions = self.weights[chosen], self.directions[chosen]
-        return replace(self, weights=weights, directions=directions, biases=biases)
-
-    def with_rows(self, weights: Floats, rows: Floats) -> Network:
-        """Return the network of other weights and rows, with directions scaled to length 1."""
-        d = self.directions.shape[1]
-        biases = None if self.biases is None else rows[:, d]
-        return replace(self, weights=weights, directions=unit_rows(rows[:, :d]), biases=biases)
+        return self.with_units(self.weights[chosen], self.units[chosen])
 
     def through(self, basis: Floats) -> Network:
-        """Return the network of points y = x · basisᵀ, for x in the span of the basis.
-
-        Parameters
-        ----------
-        basis : array of shape (d, p)
-            A map of directions.
-        """
+        """Return the network whose directions are mapped by a basis, (d, p)."""
         return replace(self, directions=unit_rows(self.directions @ basis))
 
     def moved(self, step: Floats) -> Network:
-        """Take a step in weights, directions and biases, back onto the unit sphere."""
-        weights, rows = self.weights + step[: self.k], self.rows
-        if self.positive:
-            weights = np.maximum(weights, SMALLEST_WEIGHT * max(float(weights.max()), TINY))
-        end = self.k + rows.size
-        moved = self.with_rows(weights, rows + step[self.k : end].reshape(rows.shape))
-        return moved if self.affine is None else replace(moved, affine=self.affine + step[end:])
-
-
-def with_ones(x: Array) -> Array:
-    """Return points (n, d) with a 1 at the end: (n, d + 1)."""
-    xp = namespace_of(x)
-    return xp.concat([x, xp.ones_like(x[:, :1])], axis=1)
+        """Take a step in weights and units, (k + k q,)."""
+        weights, units = self.weights + step[: self.k], self.units
+        if self.positive:  # a weight of zero would freeze its direction
+            weights = np.maximum(weights, NEGLIGIBLE * max(float(weights.max()), TINY))
+        return self.with_units(weights, units + step[self.k :].reshape(units.shape))
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -118,32 +98,256 @@ def unit_rows(vectors: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class FittedNetwork:
-    """A network and how it was reached."""
+    """A network and its error on some rows."""
 
     network: Network
-    loss: float  # mean squared error on the rows
+    loss: float  # mean squared error
     size: float  # mean square of the labels
+    n: float  # number of rows, with their multiplicity
     eps: float  # precision of the rows
     history: tuple[float, ...] = ()  # the loss at the start and after every step
     converged: bool = True
 
     @property
-    def double(self) -> bool:
-        """Whether the rows have double precision."""
-        return self.eps <= float(np.finfo(np.float64).eps)
+    def exact(self) -> bool:
+        """Whether nothing but rounding is left: relative errors of 1e-14 in double precision."""
+        return self.loss <= (45 * self.eps) ** 2 * self.size
 
     @property
-    def rounding(self) -> float:
-        """Relative loss that is rounding: a smaller one means nothing."""
-        return 1e-28 if self.double else 100 * self.eps**2
-
-    @property
-    def resolved_loss(self) -> float:
-        """The loss, or the smallest loss that exceeds rounding."""
-        least = 1e-20 if self.double else 1e3 * self.eps**2
-        return max(self.loss, least * self.size, TINY)
+    def bic(self) -> float:
+        """Bayesian information criterion; losses that rounding may cause are all alike."""
+        least = max(self.loss, 2e5 * self.eps**1.5 * self.size, TINY)
+        return bic(-0.5 * self.n * math.log(least), self.network.units.size, self.n)
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows by Akaike's final prediction error."""
-        unknowns = self.network.n_unknowns
+        unknowns = self.network.units.size  # weights, unit vectors and biases
         return self.loss * (n + unknowns) / (n - unknowns) if n > unknowns else math.inf
+
+
+def fit_network(
+    rows: Rows, start: Network, *, max_iter: int = 100, tol: float = 1e-5
+) -> FittedNetwork:
+    """Minimise the mean squared error from a start, by the method of Levenberg and Marquardt.
+
+    Slopes are those of all rows, so that the minimum is theirs too. The curvature only directs
+    steps: it is that of a sample, in single precision, and serves for three steps. From m rows for
+    each unknown a step leaves 1/√m of the way to the minimum.
+
+    Parameters
+    ----------
+    rows : Rows
+        With labels.
+    max_iter : int
+        Matrices of curvature.
+    tol : float
+        Stop when the steps by one matrix lower the error by less than this fraction of it.
+    """
+    here, slope = measure_slope(rows, start)
+    some = sample_for(rows, start.k + start.units.size)
+    history, damping, converged = [here.loss], 1e-3, here.exact or max_iter == 0
+    for _ in range(0 if converged else max_iter):
+        before, curvature = here.loss, mean_curvature(some, here.network, single=True)
+        for tries in TRIES:
+            found = _descend(rows, here, curvature, slope, damping, tries)
+            if found is None:
+                break
+            here, slope, damping = found
+            history.append(here.loss)
+        converged = here.exact or before - here.loss <= tol * here.loss
+        if converged:
+            break
+    return replace(here, history=tuple(history), converged=converged)
+
+
+def _descend(
+    rows: Rows, here: FittedNetwork, curvature: Floats, slope: Floats, damping: float, tries: int
+) -> tuple[FittedNetwork, Floats, float] | None:
+    """Return a network of less error, its slope, and the next damping; None if none helps."""
+    k, scale = here.network.k, np.diag(curvature)
+    # weights have the units of labels, directions none
+    floor = np.repeat([scale[:k].max(), scale[k:].max()], [k, len(scale) - k]) * NEGLIGIBLE
+    for attempt in range(0 if here.exact else tries):
+        factor = damping * 4.0**attempt
+        try:
+            damped = cho_factor(curvature + np.diag(factor * (scale + floor) + TINY))
+        except LinAlgError:  # not positive, to rounding
+            continue
+        step = cho_solve(damped, slope)
+        if np.all(np.abs(step) < 1 / np.finfo(float).eps):
+            there, next_slope = measure_slope(rows, here.network.moved(step))
+            if there.loss < here.loss:
+                return there, next_slope, max(factor / 5, 1e-7)
+    return None
+
+
+def sample_for(rows: Rows, n_unknowns: int, fewest: int = SAMPLE_ROWS) -> Rows:
+    """Return a sample large enough for these unknowns; all rows unless they are twice as many."""
+    wanted = max(fewest, ROWS_PER_UNKNOWN * n_unknowns)
+    return rows.sample(wanted, 0) if rows.n >= 2 * wanted else rows
+
+
+def mean_products(
+    rows: Rows, columns: Columns, width: int, what: str, *, single: bool = False
+) -> Floats:
+    """Average the products of columns with one another, in one pass.
+
+    Every least-squares problem of this folder is solved by them: coefficients of a polynomial, a
+    turn of the span, the weights and the steps of a network, and gains of candidates.
+
+    Parameters
+    ----------
+    width : int
+        Numbers computed per row.
+    single : bool
+        Compute in single precision.
+    """
+    sums = rows.fold(partial(_sum_products, columns, single), width=width, what=what)
+    return np.asarray(to_numpy(sums["products"]) / float(sums["total"]), dtype=np.float64)
+
+
+def _sum_products(columns: Columns, single: bool, block: Block) -> Sums:
+    xp, total = (
+        namespace_of(block["x"]),
+        namespace_of(block["x"]).sum(as_double(weights_of(block))),
+    )
+    if single:
+        block = {name: xp.astype(part, xp.float32, copy=False) for name, part in block.items()}
+    parts = columns(block)
+    made = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+    if "counts" in block:
+        made = made * xp.sqrt(xp.astype(block["counts"], made.dtype, copy=False))[:, None]
+    return {"products": as_double(xp.matrix_transpose(made) @ made), "total": total}
+
+
+def fit_weights(rows: Rows, network: Network) -> Network:
+    """Return the network with the best weights, nonnegative if it keeps them positive."""
+    gram, right = weight_equations(rows, network)
+    values, vectors = np.linalg.eigh(gram)
+    root = np.sqrt(np.maximum(values, NEGLIGIBLE * max(float(values[-1]), TINY)))
+    # ‖A w − y‖² = ‖R w − R^{-T} A^T y‖² + constant, for A^T A = R^T R
+    across = (vectors.T @ right) / root
+    if not network.positive:
+        return replace(network, weights=vectors @ (across / root))
+    solved = nnls(root[:, None] * vectors.T, across)[0]
+    # a small weight: a direction may still turn
+    floor = max(float(solved.max()), TINY) / (10 * network.k)
+    return replace(network, weights=np.maximum(solved, floor))
+
+
+def weight_equations(rows: Rows, network: Network) -> tuple[Floats, Floats]:
+    """Average products of activations (k, k), and of activations and labels (k,)."""
+
+    def columns(block: Block) -> list[Array]:
+        return [network.activation(network.inputs(block["x"])), block["y"][:, None]]
+
+    gram = mean_products(rows, columns, 4 * network.k, "weights of directions")
+    return gram[:-1, :-1], gram[:-1, -1]
+
+
+def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Floats:
+    r"""Average :math:`J^\top J` over rows, unknowns ordered (w, v_1, b_1, …, v_k, b_k)."""
+    # weights afterwards: squares of small ones would be zero in single precision
+    plain = replace(network, weights=np.ones(network.k))
+    units = np.append(plain.weights, np.repeat(network.weights, network.units.shape[1]))
+    gram = mean_products(
+        rows,
+        lambda block: [jacobian(plain, block["x"])],
+        2 * len(units),
+        "curvature of the error",
+        single=single,
+    )
+    return gram * units * units[:, None]
+
+
+def jacobian(network: Network, x: Array) -> Array:
+    """Return derivatives by weights and units, (n, k + k q).
+
+    Those along a unit vector itself are taken out, since a step along it changes nothing.
+    """
+    xp, u, (k, q) = namespace_of(x), network.inputs(x), network.units.shape
+    weights, directions = move_like(network.weights, x), move_like(network.directions, x)
+    slopes = network.activation.slope(u) * weights[None, :]
+    along = slopes * (x @ xp.matrix_transpose(directions))
+    shape, device = (int(x.shape[0]), k + k * q), array_api_compat.device(x)
+    made = xp.empty(shape, dtype=x.dtype, device=device)
+    made[:, :k] = network.activation(u)
+    for i in range(k):
+        unit = made[:, k + i * q : k + (i + 1) * q]
+        multiply_into(unit[:, : x.shape[1]], slopes[:, i : i + 1], x)
+        unit[:, : x.shape[1]] -= along[:, i : i + 1] * directions[i : i + 1, :]
+        if network.biases is not None:
+            unit[:, -1] = slopes[:, i]
+    return made
+
+
+def measure_slope(rows: Rows, network: Network) -> tuple[FittedNetwork, Floats]:
+    r"""Return a network with its mean squared error, and :math:`J^\top r` as a mean over rows."""
+    width = 6 * sum(network.units.shape)
+    sums = rows.fold(partial(_sum_slope, network), width=width, what="slope of the error")
+    total, slopes = float(sums["total"]), to_numpy(sums["units"])
+    v = network.directions
+    own = slopes[:, : v.shape[1]]
+    own -= np.sum(own * v, axis=1, keepdims=True) * v  # along a unit vector nothing changes
+    loss, size = float(sums["loss"]) / total, float(sums["size"]) / total
+    fitted = FittedNetwork(network, loss, size, total, machine_epsilon(rows.first["y"]))
+    return fitted, np.append(to_numpy(sums["weights"]), slopes.ravel()) / total
+
+
+def _sum_slope(network: Network, block: Block) -> Sums:
+    """Sum squares of residuals and labels in float64: steps are compared by differences."""
+    x, y, counts = block["x"], block["y"], weights_of(block)
+    xp, u, weights = namespace_of(x), network.inputs(x), move_like(network.weights, x)
+    hidden = network.activation(u)
+    left = y - hidden @ weights
+    residual = left * counts
+    inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
+    units = xp.matrix_transpose(inner) @ x
+    if network.biases is not None:
+        units = xp.concat([units, xp.sum(inner, axis=0)[:, None]], axis=1)
+    return {
+        "loss": xp.sum(as_double(residual) * as_double(left)),
+        "size": xp.sum(as_double(counts) * as_double(y) ** 2),
+        "weights": as_double(residual @ hidden),
+        "units": as_double(units),
+        "total": xp.sum(as_double(counts)),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """Standard errors of components; NaN where a direction is not identified."""
+
+    weights: Floats  # (k,)
+    directions: Floats  # (k,), lengths
+    biases: Floats  # (k,); not those of a network without biases
+    # (k,), directions that can turn without changing the sum
+    free: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
+    r"""Invert the curvature on a sample: the covariance is :math:`s^2 (J^\top J)^{-1}`."""
+    network = fitted.network
+    (k, q), d = network.units.shape, network.directions.shape[1]
+    curvature = mean_curvature(sample_for(rows, k + k * q), network)
+    # weights have the units of labels, directions none
+    largest = np.maximum([np.diag(curvature)[:k].max(), np.diag(curvature)[k:].max()], TINY**0.5)
+    # along itself a unit vector has curvature 0: another number there adds its inverse below
+    for i, v in enumerate(network.directions):
+        own = slice(k + i * q, k + i * q + d)
+        curvature[own, own] += largest[1] * np.outer(v, v)
+    # in units in which every unknown has curvature 1
+    floor = 1e-13 * np.repeat(largest, [k, k * q])
+    root = np.sqrt(np.maximum(np.diag(curvature), floor))
+    scaled = curvature / np.outer(root, root) + 1e-13 * np.eye(len(root))
+    inverse = np.abs(np.diag(np.linalg.inv(scaled)))
+    # relative variance above which a direction is free to turn
+    loose = 1e7 if fitted.eps < NEGLIGIBLE else 0.1 / fitted.eps**0.75
+    free = inverse[k:].reshape(k, q).max(axis=1) > loose
+    noise = fitted.loss / max(rows.total - network.units.size, 1.0)
+    unknown = np.append(free, np.repeat(free, q))
+    variances = np.where(unknown, np.nan, noise * inverse / root**2)
+    of_units = variances[k:].reshape(k, q)
+    turns = np.maximum(of_units[:, :d].sum(axis=1) - noise / largest[1], 0.0)
+    of_weights, of_directions, of_biases = np.sqrt([variances[:k], turns, of_units[:, -1]])
+    return StandardErrors(of_weights, of_directions, of_biases, free)

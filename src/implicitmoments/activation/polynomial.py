@@ -1,297 +1,442 @@
 r"""The hypothesis of Theorem 4.7: a polynomial whose Hermite tensors are kept compressed.
 
-Its coefficients are found by ridge regression on compressed features, chosen by cross-validation.
+Moments give the span of the directions and subspaces :math:`U_n` of symmetric tensors above it.
+The polynomial is linear in its coefficients there, which least squares fits to all orders
+together, so that no order carries the noise of the others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, TypeAlias
 
-import array_api_compat
 import numpy as np
+from array_api_compat import device
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from implicitmoments.activation.network import (
+    ROWS_PER_UNKNOWN,
+    SAMPLE_ROWS,
+    mean_products,
+    sample_for,
+)
 from implicitmoments.arrays import (
+    TINY,
     Array,
     Floats,
     as_double,
+    dot_rows,
     move_like,
     namespace_of,
     outer_rows,
     pair_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import (
-    Frame,
-    SymmetricChain,
-    drop,
-    mixed_coefficients,
-    split_slot,
+from implicitmoments.moments.chain import Frame, SymmetricChain
+from implicitmoments.moments.closed_form import (
+    ClosedForm,
+    Fold,
+    contracted_forms,
+    estimate_closed_form,
+    split_order,
 )
-from implicitmoments.moments.closed_form import BalancedMoments
-from implicitmoments.rows import Block, Rows, Sums, shares_of, weights_of
-from implicitmoments.rows.fold import LARGEST
+from implicitmoments.moments.components import spectrum_stats
+from implicitmoments.moments.hermite_problem import FramedRows, all_rows
+from implicitmoments.moments.implicit import StepReport
+from implicitmoments.notes import Note
+from implicitmoments.problems import ActivationSumProblem
+from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 N_FOLDS = 5  # the usual compromise between bias and cost; one pass sums all folds
 RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
-COMPARED_ROWS = 20_000  # on which candidates are compared: errors are then known to 1 %
+ROWS_PER_FEATURE = 100  # of a sample: coefficients then add 1 % to what truncation leaves
+MOST_FEATURES = 300  # of the least squares: they solve in a second for all folds and ridges
+TURNING_ROUNDS = 3  # the span hardly turns after two
+MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
+SMALL_TURN = 0.02  # sine of an angle that costs 0.04 % of a direction's energy
+CONTRACTIONS = 12  # of order 3; an odd activation needs 5 to 8 in 50 features
+DIFFERENCE = 1e-3  # of a central difference
 
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    r"""The function :math:`\sum_n \langle T_n, H_n(x) \rangle`."""
+    r"""The function :math:`\sum_n \langle T_n, H_n(x) \rangle`, within the range of the labels.
 
-    tensors: BalancedMoments  # compressed forms of the :math:`T_n`, by order
-
-    @property
-    def degree(self) -> int:
-        """Highest order of a tensor."""
-        return max((a + b for a, b in self.tensors.forms), default=0)
-
-    def __call__(self, x: Array) -> Array:
-        """Evaluate at points (n, d); no randomness."""
-        tensors = self.tensors.like(x)
-        orders = [a + b for a, b in tensors.forms]
-        answers = tensors.hermite(tensors.frame.points(x), orders)
-        return sum(answers.values(), namespace_of(x).zeros_like(x[:, 0]))
-
-    def gradient(self, x: Array) -> Array:
-        r"""Return the gradient in the coordinates of the frame, (n, p).
-
-        With :math:`\nabla He_n = n\, He_{n-1} \otimes \cdot` the image :math:`p_n` of a row has
-        derivative :math:`n\, \phi_n(p_{n-1} \otimes \cdot)`, and each form is bilinear in images.
-        """
-        tensors = self.tensors.like(x)
-        frame, chain = tensors.frame, tensors.chain
-        z = frame.points(x)
-        images = chain.images(z)
-        total = namespace_of(z).zeros_like(z)
-        for n, forms in tensors.dropped.items():
-            a, b = tensors.by_order[n]
-            unit = frame.scale ** (2 * n - 1) / math.sqrt(math.factorial(n))
-            for contracted, form in enumerate(forms):
-                form = move_like(form, z) * unit  # noqa: PLW2901
-                left, right = a - contracted, b - contracted
-                total = total + _slope(chain, images, left, images[right] @ form.T)
-                total = total + _slope(chain, images, right, images[left] @ form)
-        return total
-
-
-def _slope(chain: SymmetricChain, images: list[Array], n: int, against: Array) -> Array:
-    """Return the derivative of ⟨p_n, against⟩ in the coordinates, (rows, p)."""
-    xp = namespace_of(against)
-    if n == 0:
-        return xp.zeros_like(images[1])
-    step = split_slot(move_like(chain.steps[n - 1], against), chain.p)  # (k_n, k_{n-1}, p)
-    joined = xp.reshape(
-        against @ xp.reshape(step, (step.shape[0], -1)), (-1, step.shape[1], chain.p)
-    )
-    return n * xp.sum(images[n - 1][:, :, None] * joined, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    r"""Polynomials :math:`\langle Q_f, H_n(x) \rangle` that span the compressed hypotheses.
-
-    :math:`Q_f` is a symmetrised product of the i-th direction of :math:`U_a` and the j-th of
-    :math:`U_b`, for each pair with i ≤ j where a = b.
+    Along the chain a row has images :math:`p_0, \ldots, p_r`, and every term is bilinear in two of
+    them: all terms together are :math:`\sum_m p_a^\top W_m p_b` with a + b = m in halves.
     """
 
     frame: Frame
     chain: SymmetricChain
-    splits: tuple[tuple[int, int], ...]  # pairs (a, b) for the orders a + b of the hypothesis
+    forms: Mapping[int, Array]  # W_m (k_a, k_b) by order m
+    low: float  # smallest label of the fit: a polynomial is unreliable far from the rows
+    high: float
+
+    @property
+    def basis(self) -> Array:
+        """Span (p, d) of the directions, orthonormal rows."""
+        return self.frame.basis
+
+    def __call__(self, x: Array) -> Array:
+        """Evaluate at points (n, d); no randomness."""
+        basis, center = move_like(self.frame.basis, x), move_like(self.frame.center, x)
+        frame = replace(self.frame, basis=basis, center=center)
+        images, total = (
+            self.chain.like(x).images(frame.points(x)),
+            namespace_of(x).zeros_like(x[:, 0]),
+        )
+        for order, form in self.forms.items():
+            a, b = split_order(order)
+            total = total + dot_rows(images[a] @ move_like(form, x), images[b])
+        return namespace_of(x).clip(total, self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    r"""Polynomials :math:`\langle Q, H_n(x) \rangle` that span the compressed hypotheses.
+
+    Q is a symmetrised product of the i-th direction of :math:`U_a` and the j-th of :math:`U_b`,
+    with i ≤ j where a = b, and has norm 1.
+    """
+
+    frame: Frame
+    chain: SymmetricChain
+    orders: tuple[int, ...]  # of the hypothesis
     width: int  # directions of each subspace that are used
 
     @cached_property
     def pairs(self) -> list[tuple[int, int, int, int]]:
-        """(a, b, i, j) of every feature."""
+        """(a, b, i, j) of every feature: even orders, then odd ones."""
+        splits = map(split_order, sorted(self.orders, key=lambda n: (n % 2, n)))
         return [
             (a, b, i, j)
-            for a, b in self.splits
+            for a, b in splits
             for i in range(min(self.width, self.chain.dim(a)))
             for j in range(min(self.width, self.chain.dim(b)))
             if a != b or i <= j
         ]
 
-    def up_to(self, degree: int, width: int) -> Flags:
-        """Return which features have no higher order, and use no more directions."""
-        return np.array([a + b <= degree and max(i, j) < width for a, b, i, j in self.pairs])
+    def __len__(self) -> int:
+        return len(self.pairs)
 
     @property
     def numbers(self) -> int:
         """Numbers made per row; outer products of images are the widest."""
-        widest = max(self.chain.dim(n) for n in range(self.chain.order + 1))
-        return len(self) + 1 + widest**2
+        return len(self) + 1 + max(self.chain.dim(n) for n in range(self.chain.order + 1)) ** 2
 
-    def __len__(self) -> int:
-        return len(self.pairs)
+    @classmethod
+    def of(cls, fold: Fold, problem: ActivationSumProblem, degree: int, width: int) -> Features:
+        """Return the features of all orders of a problem up to a degree."""
+        orders = tuple(filter(problem.has_order, range(degree + 1)))
+        return cls(fold.moments.frame, fold.moments.chain, orders, width)
+
+    def columns(self, block: Block) -> list[Array]:
+        """Return the features and the labels of a block."""
+        return [self.evaluate(block["x"]), block["y"][:, None]]
+
+    def up_to(self, degree: int) -> Flags:
+        """Return which features have no higher order."""
+        return np.array([a + b <= degree for a, b, _, _ in self.pairs])
+
+    @cached_property
+    def forms(self) -> dict[int, Floats]:
+        r"""Matrices (features, k_a, k_b) by order m = a + b: :math:`\sum_m p_a^\top W_m p_b`.
+
+        A feature of order n has those of orders n, n − 2, …, by contractions with the noise.
+        """
+        shapes = {
+            m: tuple(map(self.chain.dim, split_order(m))) for m in range(max(self.orders) + 1)
+        }
+        found = {m: np.zeros((len(self), *shape)) for m, shape in shapes.items()}
+        for at, (a, b, i, j) in enumerate(self.pairs):
+            form = np.zeros(shapes[a + b])
+            form[i, j] = 1.0
+            if a == b:
+                form = (form + form.T) / np.linalg.norm(form + form.T)
+            form *= self.frame.scale ** (a + b) / math.sqrt(math.factorial(a + b))
+            contracted = contracted_forms(self.chain, a, b, move_like(form, self.chain.noise))
+            for n, each in enumerate(contracted):
+                found[a + b - 2 * n][at] = to_numpy(each)
+        return {m: forms for m, forms in found.items() if forms.any()}
+
+    @cached_property
+    def _maps(self) -> dict[int, tuple[slice, Floats]]:
+        """For each order the features that have it, and a map to them from products of images."""
+        maps = {}
+        for m, forms in self.forms.items():
+            (used,) = np.nonzero(forms.any(axis=(1, 2)))
+            own = slice(int(used[0]), int(used[-1]) + 1)
+            matrix = forms[own]
+            if m % 2 == 0:  # products (j, i) of an image with itself join those (i, j), i < j
+                i, j = np.triu_indices(matrix.shape[1])
+                matrix = matrix[:, i, j] + np.where(i < j, matrix[:, j, i], 0.0)
+            maps[m] = own, np.ascontiguousarray(matrix.reshape(len(matrix), -1).T)
+        return maps
 
     def evaluate(self, x: Array) -> Array:
         """Return the features of points (n, d), as (n, len(self))."""
-        z = self.frame.points(x)
-        xp = namespace_of(z)
-        images = self.chain.images(z)
-        shape = (z.shape[0], len(self))
-        found = xp.zeros(shape, dtype=z.dtype, device=array_api_compat.device(z))
-        for (left, right), (columns, matrix) in self._maps.items():
-            same, a, b = left == right, images[left], images[right]
-            parts = (pair_rows(a) if same else outer_rows(a, b)) @ move_like(matrix, z)
-            for start, (first, last) in columns.items():
-                found[:, first:last] += parts[:, start : start + last - first]
+        images = self.chain.images(self.frame.points(x))
+        found = namespace_of(x).zeros((x.shape[0], len(self)), dtype=x.dtype, device=device(x))
+        for m, (own, matrix) in self._maps.items():
+            a, b = split_order(m)
+            products = pair_rows(images[a]) if a == b else outer_rows(images[a], images[b])
+            found[:, own] += products @ move_like(matrix, x)
         return found
 
-    def forms(self, coefficients: Floats) -> Mapping[tuple[int, int], Array]:
-        """Return the nonzero compressed tensors of a linear combination of features."""
-        forms = {split: np.zeros(tuple(map(self.chain.dim, split))) for split in self.splits}
-        for (a, b, i, j), value in zip(self.pairs, coefficients, strict=True):
-            forms[a, b] += value * self._unit(a, b, i, j)
-        return {
-            (a, b): move_like(form / self.frame.scale ** (a + b), self.chain.noise)
-            for (a, b), form in forms.items()
-            if form.any()
-        }
-
-    def polynomial(self, coefficients: Floats) -> Polynomial:
+    def polynomial(self, coefficients: Floats, low: float, high: float) -> Polynomial:
         """Return a linear combination of features as a hypothesis."""
-        return Polynomial(BalancedMoments(self.frame, self.chain, self.forms(coefficients)))
-
-    def coefficients(self, forms: Mapping[tuple[int, int], Array]) -> Floats:
-        """Return the combination closest to compressed tensors: the adjoint of :meth:`forms`."""
-        scaled = {
-            split: to_numpy(form) * self.frame.scale ** sum(split) for split, form in forms.items()
+        forms = {
+            m: move_like(np.tensordot(coefficients, forms, 1), self.chain.noise)
+            for m, forms in self.forms.items()
         }
-        return np.array(
-            [
-                float(np.sum(scaled[a, b] * self._unit(a, b, i, j))) if (a, b) in scaled else 0.0
-                for a, b, i, j in self.pairs
-            ]
-        )
-
-    def _unit(self, a: int, b: int, i: int, j: int) -> Floats:
-        """Return the form of one feature, of norm 1."""
-        form = np.zeros((self.chain.dim(a), self.chain.dim(b)))
-        form[i, j] = 1.0
-        return (form + form.T) / np.linalg.norm(form + form.T) if a == b else form
-
-    @cached_property
-    def _maps(self) -> dict[tuple[int, int], tuple[dict[int, tuple[int, int]], Floats]]:
-        """Matrices from outer products of two images to the features of all orders they are in.
-
-        By the orders of the two images; beside each, which columns (first, last) of the features
-        its columns from a start on are added to. An outer product is made once.
-        """
-        orders = [pair[:2] for pair in self.pairs]
-        found: dict[tuple[int, int], list[tuple[tuple[int, int], Floats]]] = {}
-        for a, b in dict.fromkeys(orders):
-            first = orders.index((a, b))
-            for contracted, matrix in enumerate(self._contracted(a, b)):
-                own = (first, first + matrix.shape[1]), matrix
-                found.setdefault((a - contracted, b - contracted), []).append(own)
-        maps = {}
-        for images, parts in found.items():
-            starts = np.cumsum([0, *(matrix.shape[1] for _, matrix in parts)]).tolist()
-            places = dict(zip(starts, (columns for columns, _ in parts), strict=False))
-            maps[images] = places, np.hstack([matrix for _, matrix in parts])
-        return maps
-
-    def _contracted(self, a: int, b: int) -> list[Floats]:
-        """Return matrices from outer products to the features of an order, by contractions."""
-        steps = [to_numpy(step) for step in self.chain.steps]
-        noise, maps = to_numpy(self.chain.noise), []
-        unit = self.frame.scale ** (a + b) / math.sqrt(math.factorial(a + b))
-        forms = [self._unit(*pair) for pair in self.pairs if pair[:2] == (a, b)]
-        for contracted, factor in enumerate(mixed_coefficients(a, b)):
-            if contracted:
-                left, right = steps[a - contracted], steps[b - contracted]
-                forms = [to_numpy(drop(form, left, right, noise)) for form in forms]
-            matrix = unit * factor * np.array([form.ravel() for form in forms]).T
-            if a == b:  # rows (j, i) of a map from outer products join the rows (i, j), i < j
-                k = math.isqrt(len(matrix))
-                square, (i, j) = matrix.reshape(k, k, -1), np.triu_indices(k)
-                matrix = square[i, j] + np.where((i < j)[:, None], square[j, i], 0.0)
-            maps.append(matrix)
-        return maps
-
-
-@dataclass(frozen=True)
-class Range:
-    """The range of the labels: a polynomial is unreliable far from the rows."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, sums: Sums) -> Range:
-        """Return the range from the sums of :func:`sum_labels` over all blocks."""
-        return cls(-sums[LARGEST + "negative"], sums[LARGEST + "label"])
-
-    def clip(self, values: Array) -> Array:
-        """Move values into the range."""
-        return namespace_of(values).clip(values, self.low, self.high)
-
-
-def sum_labels(block: Block) -> Sums:
-    """Sum the labels and weights of a block, and find the range of the labels."""
-    y, counts = block["y"], as_double(weights_of(block))
-    xp = namespace_of(y)
-    return {
-        "sum": as_double(y) @ counts,
-        "total": xp.sum(counts),
-        LARGEST + "label": float(xp.max(y)),
-        LARGEST + "negative": float(xp.max(-y)),
-    }
+        return Polynomial(self.frame, self.chain, forms, low, high)
 
 
 @dataclass(frozen=True, eq=False)
-class FoldSums:
-    """Sums of products of features and labels, fold by fold."""
+class FittedPolynomial:
+    """The polynomial hypothesis and its measurements."""
 
-    products: Floats  # (folds, P + 1, P + 1), the label is last
-    counts: Floats  # (folds,)
-    labels: Range
+    polynomial: Polynomial
+    degree: int
+    error: float  # held-out mean squared error
+    by_degree: dict[int, float]  # the smallest such error of each degree
+    ridge: float
+    turns: tuple[float, ...] = ()  # sine of the angle by which each round turned the span
+    steps: tuple[StepReport, ...] = ()  # the moments as they were estimated first
 
-    def without(self, i: int | None) -> tuple[Floats, float]:
-        """Return products and weight of all rows but one fold, or of all if no other has rows."""
-        products, total = self.products.sum(axis=0), float(self.counts.sum())
-        if i is None or total <= self.counts[i]:
-            return products, total
-        return products - self.products[i], total - self.counts[i]
+    @property
+    def notes(self) -> list[Note]:
+        """What the moments of standardised inputs say against positive weights."""
+        rival = next((step for step in self.steps if step.rival), None)
+        if rival is None:
+            return []
+        values = {"order": rival.order, "below": -rival.rival, "top": float(max(rival.spectrum))}
+        return [Note("negative_weights_likely", values)]
+
+    def expected_error(self, n: float) -> float:
+        """Estimate the mean squared error on new rows.
+
+        Held-out rows did not determine the coefficients, but did determine the span: it has
+        p (d − p) unknowns, and each contributes twice its share of the noise.
+        """
+        p, d = map(int, self.polynomial.basis.shape)
+        return self.error * (1 + 2 * p * (d - p) / n)
+
+    def measurements(self, n: float) -> dict[str, Any]:
+        """Return statistics of the fit to n rows."""
+        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in self.steps]
+        return {
+            "held_out_error": self.error,
+            "polynomial_error": self.expected_error(n),
+            "error_by_degree": self.by_degree,
+            "ridge": self.ridge,
+            "turns": self.turns,
+            **spectrum_stats(*reports),
+        }
 
 
-def sum_folds(rows: Rows, features: Features, n_folds: int = N_FOLDS) -> FoldSums:
-    """Sum products of features and labels over the rows of every fold, in one pass."""
-    measure = partial(_sum_products, features, n_folds)
-    sums = rows.fold(measure, width=features.numbers, what="products of features", keyed=True)
-    products = np.stack([to_numpy(sums[f"products {i}"]) for i in range(n_folds)])
-    counts = np.array([float(sums[f"total {i}"]) for i in range(n_folds)])
-    return FoldSums(products, counts, Range.of(sums))
+def count_components(problem: ActivationSumProblem, at_most: int, *, positive: bool) -> int:
+    """Count the directions above the noise floor at order 2 or, if more, at orders 3 and 4."""
+    highest = max((t for t in (2, 3, 4) if problem.has_order(t)), default=2)
+    how = closed_form(problem, at_most, highest, positive=positive)
+    return max(
+        1, *(step.rank for step in estimate_closed_form(how, [first_view(problem, how)]).steps)
+    )
 
 
-def _sum_products(features: Features, n_folds: int, block: Block) -> Sums:
-    x, counts, folds = block["x"], weights_of(block), shares_of(block, n_folds)
-    xp, sums = namespace_of(x), sum_labels(block)
-    columns = xp.concat([features.evaluate(x), block["y"][:, None]], axis=1)
-    for i in range(n_folds):
-        (chosen,) = xp.nonzero(folds == i)
-        part = xp.take(columns, chosen, axis=0)
-        weights = xp.take(counts, chosen, axis=0)
-        sums[f"products {i}"] = as_double(xp.matrix_transpose(part * weights[:, None]) @ part)
-        sums[f"total {i}"] = xp.sum(as_double(weights))
-    return sums
+def closed_form(
+    problem: ActivationSumProblem, k: int, degree: int, *, positive: bool
+) -> ClosedForm:
+    """Return how moments are estimated: those of even order of positive sums are positive."""
+    simple = positive and not problem.biased
+    # with signs, a strong direction of one order may be at the noise floor of another
+    return ClosedForm(
+        k, degree, wide=True, subspace="positive" if simple else "singular", drop_noise=simple
+    )
 
 
-def solve_ridge(products: Floats, n: float, ridge: float, used: Flags | None = None) -> Floats:
-    """Return the coefficients that the products of n rows give, zero for features not used."""
+def first_view(problem: ActivationSumProblem, how: ClosedForm) -> FramedRows:
+    r"""Return the rows, in the span of the directions where order 2 need not show it.
+
+    With biases, weights of both signs or an odd activation, orders 1, 2 and 3 determine it
+    together: each is :math:`\sum_i w_i c_t(b_i) v_i^{\otimes t}`. The span is that of the leading
+    left singular vectors of all three as matrices of d rows side by side. Order 3 is contracted
+    with the span found before, in rounds: of its :math:`d^2` columns those off the span are noise.
+    """
+    view, rows, d = all_rows(problem), problem.rows, problem.n_features
+    if how.k >= d or (how.subspace == "positive" and problem.has_order(2)):
+        return view
+    # An affine function is taken off the labels: what is left is orthogonal to 1 and x, so that
+    # its products with points are its Hermite moments of orders 2 and 3.
+    products = mean_products(rows, _affine_columns, 2 * d, "affine part of the labels")
+    affine: Floats = np.linalg.pinv(products[:-1, :-1]) @ products[:-1, -1]
+    left = partial(_affine_residual, affine)
+    second = (
+        label_moments(rows, left, with_points) if problem.has_order(2) else np.zeros((d + 1, 1))
+    )
+    columns: list[Floats] = [affine[1:, None], second[1:, 1:] / math.sqrt(2)]
+    basis = _leading(how.k, *columns)
+    for _ in range(CONTRACTIONS if problem.has_order(3) else 0):
+        third = label_moments(rows, left, partial(pairs_in, basis))[1:] / math.sqrt(6)
+        before, basis = basis, _leading(how.k, *columns, third)
+        if sine_between(basis, before) < SMALL_TURN:
+            break
+    return _in_span(view, basis)
+
+
+def _leading(p: int, *columns: Floats) -> Floats:
+    """Return the leading left singular vectors of columns (d, n), as rows (p, d)."""
+    joined = np.concatenate(columns, axis=1)
+    return np.ascontiguousarray(np.linalg.svd(joined @ joined.T)[0].T[:p])
+
+
+def sine_between(basis: Floats, other: Floats) -> float:
+    """Return the sine of the largest angle between two spans, with orthonormal bases (p, d)."""
+    cosines = np.linalg.svd(basis @ other.T, compute_uv=False)
+    return math.sqrt(max(0.0, 1 - float(cosines[-1]) ** 2))
+
+
+def label_moments(
+    rows: Rows, residual: Callable[[Block], Array], right: Callable[[Array], Array]
+) -> Floats:
+    """Average residuals times (1, x) (n, d + 1) and a function of x (n, m): (d + 1, m)."""
+
+    def measure(block: Block) -> Sums:
+        x, counts = block["x"], weights_of(block)
+        weighted = with_points(x) * (residual(block) * counts)[:, None]
+        moments = namespace_of(x).matrix_transpose(weighted) @ right(x)
+        return {"moments": as_double(moments), "total": namespace_of(x).sum(as_double(counts))}
+
+    sums = rows.fold(measure, width=4 * rows.n_features, what="residuals")
+    return np.asarray(to_numpy(sums["moments"]) / float(sums["total"]), dtype=np.float64)
+
+
+def with_points(x: Array) -> Array:
+    """Return (1, x), (n, d + 1)."""
+    return namespace_of(x).concat([namespace_of(x).ones_like(x[:, :1]), x], axis=1)
+
+
+def pairs_in(basis: Floats, x: Array) -> Array:
+    """Return products of two coordinates in a basis (p, d), an isometry of (p, p)."""
+    i, j = np.triu_indices(len(basis))
+    root = np.where(i == j, 1.0, math.sqrt(2))
+    return pair_rows(x @ move_like(basis.T, x)) * move_like(root, x)[None, :]
+
+
+def _affine_residual(affine: Floats, block: Block) -> Array:
+    return block["y"] - with_points(block["x"]) @ move_like(affine, block["x"])
+
+
+def _affine_columns(block: Block) -> list[Array]:
+    return [with_points(block["x"]), block["y"][:, None]]
+
+
+def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
+    """Return the rows in a basis (p, d)."""
+    center = namespace_of(view.frame.center).zeros_like(view.frame.center)
+    return view.in_frame(Frame(move_like(basis, view.frame.basis), center))
+
+
+def fit_polynomial(
+    problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, positive: bool
+) -> FittedPolynomial:
+    """Fit the hypothesis of k components; degrees are compared by held-out error.
+
+    Parameters
+    ----------
+    degrees : sequence of int
+        In increasing order.
+    """
+    how = closed_form(problem, k, degrees[-1], positive=positive)
+    view, turns, steps = find_span(problem, how)
+    # subspaces of symmetric tensors within the span, from moments of all rows
+    fold = estimate_closed_form(how, [view])
+    most = min(problem.rows.total / ROWS_PER_UNKNOWN, MOST_FEATURES)
+    widths = (Features.of(fold, problem, how.m, width) for width in (2 * k, 3 * k // 2, k))
+    features = next(each for each in widths if len(each) <= most or each.width == k)
+    fitted = choose_coefficients(problem.rows, features, degrees)
+    return replace(fitted, turns=turns, steps=steps or fold.steps)
+
+
+def find_span(
+    problem: ActivationSumProblem, how: ClosedForm
+) -> tuple[FramedRows, tuple[float, ...], tuple[StepReport, ...]]:
+    r"""Return the rows in the span of the directions.
+
+    :math:`M_2` alone determines the span through labels of order two. A polynomial of low degree
+    on that span then turns it, with all of its orders together: on a sample, and once on all rows.
+    Also returned: the sine of the angle of each turn, and the moments as estimated first.
+    """
+    p, d = min(how.k, problem.n_features), problem.n_features
+    if not 0 < p * (d - p) <= MOST_TURNS:
+        return first_view(problem, how), (), ()
+    sample = problem.of(sample_for(problem.rows, p * (d - p)))
+    view, turns, steps = first_view(sample, how), list[float](), list[StepReport]()
+    low = next(
+        (n for n in (4, 6) if problem.activation.tail(n) <= 0.05 * problem.activation.tail(0)), 8
+    )
+    rough = replace(how, m=min(how.m, low), wide=False)
+    for rows in [*[sample.rows] * (TURNING_ROUNDS - 1), problem.rows]:
+        if rows.n == sample.rows.n and turns and turns[-1] < SMALL_TURN:
+            continue
+        fold = estimate_closed_form(rough, [view])
+        features = Features.of(fold, problem, rough.m, how.k)
+        products = mean_products(
+            sample.rows, features.columns, features.numbers, "rough polynomial"
+        )
+        polynomial = features.polynomial(solve_ridge(products, 1e-3), -math.inf, math.inf)
+        basis, turn = turn_span(rows, polynomial)
+        view, steps = _in_span(view, basis), steps or list(fold.steps)
+        turns.append(turn)
+    return _in_span(all_rows(problem), to_numpy(view.frame.basis)), tuple(turns), tuple(steps)
+
+
+def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
+    r"""Turn the span of a hypothesis by one Gauss-Newton step.
+
+    For a hypothesis H on :math:`B x` the residual of a nearby basis :math:`B + D`, with D
+    orthogonal to B, is to first order :math:`y - H(Bx) - \nabla H(Bx) \cdot D x`: a least-squares
+    problem in the p (d − p) entries of D.
+
+    Returns
+    -------
+    basis : array of shape (p, d)
+        Orthonormal rows.
+    turn : float
+        Sine of the largest angle by which the span turned.
+    """
+    basis = np.asarray(to_numpy(polynomial.frame.basis), dtype=np.float64)
+    p, d = basis.shape
+    off = np.linalg.svd(basis)[2][p:]  # (d − p, d)
+
+    def columns(block: Block) -> list[Array]:
+        x = block["x"]
+        moves = [DIFFERENCE * move_like(b, x)[None, :] for b in basis]
+        slopes = [(polynomial(x + b) - polynomial(x - b)) / (2 * DIFFERENCE) for b in moves]
+        gradient = namespace_of(x).stack(slopes, axis=1)
+        outside = x @ move_like(off.T, x)
+        return [outer_rows(gradient, outside), (block["y"] - polynomial(x))[:, None]]
+
+    products = mean_products(rows, columns, 2 * p * (d - p), "turning the span")
+    ridge = 1e-6 * max(float(np.trace(products[:-1, :-1])) / (p * (d - p)), TINY)
+    turned = np.linalg.qr((basis + solve_ridge(products, ridge).reshape(p, d - p) @ off).T)[0].T
+    return np.ascontiguousarray(turned), sine_between(turned, basis)
+
+
+def solve_ridge(products: Floats, ridge: float, used: Flags | None = None) -> Floats:
+    """Return coefficients of columns from their mean products; the label is the last column.
+
+    Zero for features that are not used.
+    """
     coefficients = np.zeros(len(products) - 1)
     at = np.arange(len(coefficients)) if used is None else np.flatnonzero(used)
-    gram, right = products[np.ix_(at, at)] / n, products[at, -1] / n
+    gram, right = products[np.ix_(at, at)], products[at, -1]
     gram[np.diag_indices_from(gram)] += ridge
     try:
         coefficients[at] = cho_solve(cho_factor(gram), right)
@@ -300,78 +445,50 @@ def solve_ridge(products: Floats, n: float, ridge: float, used: Flags | None = N
     return coefficients
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The coefficients with the smallest held-out error, fitted on all rows."""
-
-    degree: int  # of the features that were used
-    width: int
-    ridge: float | None  # none for the plain moments
-    coefficients: Floats  # (P,), zero for features that were not used
-    error: float  # held-out mean squared error
-    # the smallest such error of each degree
-    by_degree: dict[int, float] = field(default_factory=dict)
-    # the smallest held-out mean squared error of the plain moments
-    plain_error: float | None = None
-
-
 def choose_coefficients(
-    rows: Rows,
-    features: Features,
-    degrees: Sequence[int],
-    widths: Sequence[int],
-    plain: Floats,
-) -> tuple[Choice, Range]:
-    """Choose degree, width and ridge, or the plain moments, by cross-validation.
+    rows: Rows, features: Features, degrees: Sequence[int]
+) -> FittedPolynomial:
+    """Choose degree and ridge by cross-validation, and fit the coefficients, on a sample.
 
     Coefficients of every candidate come from all folds but one and are evaluated on that one, on
     predictions clipped to the range of the labels: squares of a polynomial's largest values would
     dominate.
-
-    Parameters
-    ----------
-    degrees, widths : sequences of int
-        Candidates: features of no higher order and no higher rank are used together.
-    plain : array of shape (P,)
-        Coefficients of the plain moments: the choice has no larger held-out error.
     """
-    sums = sum_folds(rows, features)
-    ways = [*product(widths, RIDGES), (features.width, None)]
-    tried = [(degree, *way, features.up_to(degree, way[0])) for degree in degrees for way in ways]
+    some = rows.sample(max(SAMPLE_ROWS, ROWS_PER_FEATURE * len(features)))
+    labels = to_numpy(some.block["y"])
+    low, high = float(labels.min()), float(labels.max())
+    folds = [fold for fold in (some.split(i, N_FOLDS) for i in range(N_FOLDS)) if fold.kept]
+    width = 2 * len(features) + features.numbers
+    products = [
+        mean_products(fold, features.columns, width, "products of features") * fold.total
+        for fold in folds
+    ]
+    tried = list(product(degrees, RIDGES))
 
-    def solve(left_out: int | None, chosen: Sequence[int]) -> Floats:
-        """Return the coefficients of candidates, (P, candidates), from all folds but one."""
-        products, n = sums.without(left_out)
-        columns = [
-            np.where(used, plain, 0.0) if ridge is None else solve_ridge(products, n, ridge, used)
-            for _, _, ridge, used in (tried[at] for at in chosen)
-        ]
-        return np.stack(columns, axis=1)
+    def solve(kept: Sequence[int], degree: int, ridge: float) -> Floats:
+        total = sum(folds[i].total for i in kept)
+        mean: Floats = np.sum([products[i] for i in kept], axis=0) / total
+        return solve_ridge(mean, ridge, features.up_to(degree))
 
-    fitted = tuple(solve(i, range(len(tried))) for i in range(N_FOLDS))
-    some = rows.sample(COMPARED_ROWS) if rows.n >= 2 * COMPARED_ROWS else rows
-    measure = partial(_sum_errors, features, fitted, sums.labels)
-    width = features.numbers + len(tried)
-    found = some.fold(measure, width=width, what="held-out error", keyed=True)
-    errors: Floats = to_numpy(found["squares"]) / float(found["total"])
-    by_degree = {n: float(errors[[degree == n for degree, *_ in tried]].min()) for n in degrees}
-    plain_error = float(errors[[ridge is None for _, _, ridge, _ in tried]].min())
+    errors: Any = 0.0
+    for i, fold in enumerate(folds):
+        kept = [j for j in range(len(folds)) if j != i] or [i]
+        coefficients = np.stack([solve(kept, *each) for each in tried], axis=1)
+        measure = partial(_sum_errors, features, coefficients, low, high)
+        sums = fold.fold(measure, width=width + len(tried), what="held-out error")
+        errors = errors + to_numpy(sums["squares"]) / some.total
     best = int(np.argmin(errors))
-    coefficients, error = solve(None, [best])[:, 0], float(errors[best])
-    choice = Choice(*tried[best][:3], coefficients, error, by_degree, plain_error)
-    return choice, sums.labels
+    degree, ridge = tried[best]
+    by_degree = map(float, errors.reshape(len(degrees), -1).min(axis=1))
+    polynomial = features.polynomial(solve(range(len(folds)), degree, ridge), low, high)
+    errors_by_degree = dict(zip(degrees, by_degree, strict=True))
+    return FittedPolynomial(polynomial, degree, float(errors[best]), errors_by_degree, ridge)
 
 
 def _sum_errors(
-    features: Features, fitted: tuple[Floats, ...], labels: Range, block: Block
+    features: Features, coefficients: Floats, low: float, high: float, block: Block
 ) -> Sums:
-    """Sum squared errors of candidates (P, candidates), fold by fold."""
-    x, counts, folds = block["x"], weights_of(block), shares_of(block, len(fitted))
-    xp, values = namespace_of(x), features.evaluate(x)
-    squares: Any = 0.0
-    for i, coefficients in enumerate(fitted):
-        (chosen,) = xp.nonzero(folds == i)
-        part, y = xp.take(values, chosen, axis=0), xp.take(block["y"], chosen, axis=0)
-        off = labels.clip(part @ move_like(coefficients, part)) - y[:, None]
-        squares = squares + as_double(xp.take(counts, chosen, axis=0) @ off**2)
-    return {"squares": squares, "total": xp.sum(as_double(counts))}
+    """Sum squared errors of candidates (features, candidates), clipped to a range."""
+    values = features.evaluate(block["x"])
+    clipped = namespace_of(values).clip(values @ move_like(coefficients, values), low, high)
+    return {"squares": as_double(weights_of(block) @ (clipped - block["y"][:, None]) ** 2)}
