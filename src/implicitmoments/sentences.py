@@ -89,13 +89,10 @@ NOTES: dict[str, str] = {
     "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
     "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
     "negative; `positive=False` learns weights of both signs",
-    "biases_likely": "the components seem to have biases, with which the mean squared error is "
-    "{share:percent} lower; `fit_bias=True` estimates them",
-    "negative_component": "a component with a negative weight makes the mean squared error "
-    "{share:percent} lower; `positive=False` learns weights of both signs",
-    "neuron_missing": "a further component makes the mean squared error {share:percent} lower, "
-    "as where two directions are close together; use `n_components={k}` or more, or a larger "
-    "`n_starts`",
+    "residuals_explained": "a further component, of either sign, would explain {share:percent} of "
+    "the squared error that the network leaves: the search may have ended in a local optimum, or "
+    "there may be more components, negative weights, biases or another activation; try a larger "
+    "`n_starts`, more `n_components`, `positive=False` or `fit_bias=True`",
     "components_merged": "`n_components={asked}`, but the labels determine {k:count component}: "
     "others are equal to these, or zero, within their errors; more rows may separate them",
     "polynomial_of_other_inputs": "the inputs do not have mean 0 and covariance I, so that with "
@@ -104,10 +101,8 @@ NOTES: dict[str, str] = {
     "directions_not_identified": "directions {which} are not identified: they can turn without "
     "changing the fit, as when two directions are equal, a weight is zero, there are too many "
     "components, or the activation is a polynomial",
-    "activation_flat": "{name} is constant except for jumps, so refinement cannot turn the "
-    "directions that the moments gave",
-    "no_direction_errors": "there are too many unknowns to compute standard errors of the "
-    "directions",
+    "directions_in_span": "there are too many unknowns to fit directions beyond the span that the "
+    "moments determine; use more rows or fewer features",
     "directions_up_to_sign": "directions are identified up to sign: {name} is even",
     "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
     "network: the labels may not be such a sum of this activation (there is no intercept; "

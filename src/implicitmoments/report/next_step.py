@@ -69,7 +69,6 @@ def _other_shapes(model: Any, _: Mapping[str, Any]) -> Change:
 ANSWERS: dict[str, Changes] = {
     "component_missing": _same("n_components", "more"),
     "components_are_one": _same("n_components", "fewer"),
-    "neuron_missing": _same("n_components", "k"),
     "bic_lower_elsewhere": _same("n_components", "other"),
     "not_round": _shaped,
     "not_converged": _raised("max_iter"),
@@ -78,8 +77,7 @@ ANSWERS: dict[str, Changes] = {
     "cluster_wide": _one_more,
     "noise_differs": _set(noise_type="separate"),
     "search_doubtful": _reseeded,
-    "biases_likely": _set(fit_bias=True),
-    "negative_component": _set(positive=False),
+    "residuals_explained": _set(n_starts=20),
     "negative_weights_likely": _set(positive=False),
     "polynomial_predicts": _set(positive=False, fit_bias=True),
     "density_far_from_rows": _set("SphericalMixture"),
