@@ -265,20 +265,13 @@ def saved_models() -> Items:
 
 def densities() -> Items:
     """Return items of both estimators of densities."""
-    paper: dict[str, Any] = {"degree": 2, "method": "paper", "n_draws": 20}
-    contracted: dict[str, Any] = {"degree": 4, "method": "contracted"}
     items: Items = {}
-    for degree in (6, "cv", "auto"):
+    for degree in (6, "auto"):
         items[f"SphericalMixtureDensity, degree {degree}"] = partial(
             mixture_density, degree=degree
         )
         items[f"RegressionMixtureDensity, degree {degree}"] = partial(
             regression_density, degree=degree
-        )
-    items["SphericalMixtureDensity, paper"] = partial(mixture_density, **paper)
-    for method, how in {"contracted": contracted, "paper": paper}.items():
-        items[f"RegressionMixtureDensity, {method}"] = partial(
-            regression_density, fit_intercept=False, **how
         )
     return items
 

@@ -291,10 +291,10 @@ def tables() -> Items:
     ):
         for name, how in cases.items():
             settings[f"{label}, {name}"] = partial(function, *how)
-    for radius, degree in ((1.2, 6), (1.5, "cv"), (2.0, 6)):
+    for radius, degree in ((1.2, 6), (1.5, "auto"), (2.0, 6)):
         name = f"mixture density, norm {radius}, degree {degree}"
         settings[name] = partial(mixture_density, radius, degree)
-    for signal, degree in ((1.0, 8), (0.3, "cv")):
+    for signal, degree in ((1.0, 8), (0.3, "auto")):
         name = f"regression density, signal {signal}, degree {degree}"
         settings[name] = partial(regression_density, signal, degree)
     seeds = {name: 3 if name.startswith("clustering") else 2 for name in settings}

@@ -116,30 +116,9 @@ NOTES: dict[str, str] = {
     # density
     "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
     "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
-    "the means are too long (norm {radius:.1f} in units of the noise, √log k is {usual:.1f}), "
-    "there are too few rows for the degree, or the mixture is not spherical; use more rows, "
-    "`degree='cv'` and a larger `max_degree`, or `SphericalMixture` or "
-    "`SphericalMixtureClusterer`",
-    "regression_density_far_from_rows": "the density is at least {distance:.2f} from the rows in "
-    "total variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
-    "them: the noise is too small ({share:.2g} of the variance of y about one line), there "
-    "are too few rows for the degree, or the rows are not a mixture of regressions on Gaussian "
-    "inputs; use more rows and `degree='cv'`, or `RegressionMixture`",
-    "degree_still_rising": "degree {degree}, the highest that `max_degree={max_degree}` allows, "
-    "has a clearly higher held-out likelihood than degree {before} (total variation distance up "
-    "to {step:.2f}), so higher degrees matter; use a larger `max_degree` and more rows, or fit "
-    "the components themselves",
-    "noise_too_large": "`noise={noise:.3g}` is more than the standard deviation of y about one "
-    "line, {spread:.3g}; check its unit, or use `noise=None`",
-    "too_few_rows_for_degree": "{n:count row} for {coefficients} coefficients of degree {degree}: "
-    "the density fits noise; use more rows, fewer components or a lower `degree`",
-    "truncation_large": "the noise is {share:.2g} of the variance of y about one line, so orders "
-    "above the degree {degree} matter (bound {bound:.2g}): a distance of {epsilon:g} needs "
-    "degree {needed} or more, and a number of rows that grows as (1/epsilon)^O(1/noise²); use "
-    "`RegressionMixture`, which fits the lines themselves",
-    "residuals_contradict_lines": "no mixture of lines with noise {noise:.3g} and a spread up to "
-    "{longest:.3g} about their mean has residuals like those of the rows, so there is no bound on "
-    "the truncation error; check `noise`, `fit_intercept` and `max_slope`, or use `noise=None`",
+    "components are too far apart for the noise and the number of rows, or the rows are not such "
+    "a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
+    "(`SphericalMixture`, `RegressionMixture`)",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different; use `whiten=True`",
     # mixture
@@ -253,8 +232,6 @@ FACTS: dict[str, str] = {
     "below `epsilon={epsilon:g}`",
     "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
     "chance alone gives up to {chance:.2g}",
-    "truncation_small": "degrees above {degree} contribute at most {bound:percent} in total "
-    "variation",
     "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
     "that was tried; increase `max_degree`",
     "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",

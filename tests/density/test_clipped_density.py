@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from implicitmoments.density import ClippedDensity, choose_clip, probe_gaussian
+from implicitmoments.density import ClippedDensity, Probe, choose_clip, kolmogorov_distance
 from implicitmoments.moments.mean_span import SphericalSpan
 from implicitmoments.testing import refuses
 
@@ -20,8 +20,19 @@ class Quadratic:
     def __init__(self, a):
         self.a = a
 
+    def orders(self, z):
+        one = np.ones(len(z))
+        return np.stack([one, 0 * one, self.a * (z[:, 0] ** 2 - 1.0)])
+
     def __call__(self, z):
-        return 1.0 + self.a * (z[:, 0] ** 2 - 1.0)
+        return self.orders(z).sum(axis=0)
+
+
+def mass_of(expansion, variances, floor, clip):
+    """Return the mean of the clipped expansion under G, and its standard error."""
+    probe = Probe.of(np.array(variances), seed=0, n_points=2**13)
+    masses = probe.masses(np.clip(probe.orders(expansion).sum(axis=0), floor, clip))
+    return masses.mean(), masses.std(ddof=1) / math.sqrt(len(masses))
 
 
 def plane(p=2):
@@ -45,22 +56,21 @@ def test_the_least_clip_that_costs_no_more(rng):
 
 
 def test_the_mass_is_known_with_its_error():
-    probe = probe_gaussian(Quadratic(0.4), np.array([1.5, 1.0]), seed=0)
-    mass, error = probe.mass(-math.inf, math.inf)
+    mass, error = mass_of(Quadratic(0.4), [1.5, 1.0], -math.inf, math.inf)
     assert abs(mass - 1.0) < 5 * error < 0.01
     # E[max(1 + a(x² − 1), 0)] for a = 2 in closed form: positive beyond |x| = √½
     edge = math.sqrt(0.5)
     tail = math.erfc(edge / math.sqrt(2))
     density = math.exp(-(edge**2) / 2) / math.sqrt(2 * math.pi)
     exact = -tail + 2.0 * (tail + 2 * edge * density)
-    mass, error = probe_gaussian(Quadratic(2.0), np.array([1.5, 1.0]), seed=0).mass(0, math.inf)
+    mass, error = mass_of(Quadratic(2.0), [1.5, 1.0], 0.0, math.inf)
     assert abs(mass - exact) < 5 * error
     assert abs(mass - 1.0) > 50 * error  # without the clip it would be 1
 
 
 def test_the_density_integrates_to_one():
     clip, floor = 5.0, 0.01
-    mass, _ = probe_gaussian(Quadratic(1.5), np.array([2.0, 1.0]), seed=0).mass(floor, clip)
+    mass, _ = mass_of(Quadratic(1.5), [2.0, 1.0], floor, clip)
     density = ClippedDensity(plane(), Quadratic(1.5), floor, clip, mass)
     grid = np.linspace(-16, 16, 401)
     x, y = np.meshgrid(grid, grid)
@@ -76,19 +86,22 @@ def test_without_a_floor_the_logarithm_is_minus_infinity_where_the_polynomial_is
 
 
 def test_the_distance_sees_rows_of_another_law(rng):
-    probe = probe_gaussian(Quadratic(0.5), np.array([1.5]), seed=0)
-    mass, _ = probe.mass(0.0, 20.0)
-    density = ClippedDensity(plane(1), Quadratic(0.5), 0.0, 20.0, mass)
+    expansion = Quadratic(0.5)
+    mass, _ = mass_of(expansion, [1.5], 0.0, 20.0)
+    density = ClippedDensity(plane(1), expansion, 0.0, 20.0, mass)
     drawn = density.sample(4_000, seed=1, max_proposals=10**6)[0]
-    ratios = Quadratic(0.5)(density.span.coordinates(drawn))
+    probe = Probe.of(np.array([1.5]), seed=0, n_points=2**13)
+    probed = probe.orders(expansion).sum(axis=0)
+    hypothesis = np.ravel(probed), np.ravel(np.clip(probed, 0.0, 20.0) * probe.weights)
+    ratios = expansion(density.reference.coordinates(drawn))
     chance = 2.0 / math.sqrt(4_000)
-    assert probe.distance(ratios, np.ones(4_000), 0.0, 20.0) < chance
-    gaussian = Quadratic(0.5)(rng.normal(size=(4_000, 1)))
-    assert probe.distance(gaussian, np.ones(4_000), 0.0, 20.0) > 2 * chance
+    assert kolmogorov_distance(ratios, np.ones(4_000), *hypothesis) < chance
+    gaussian = expansion(rng.normal(size=(4_000, 1)))
+    assert kolmogorov_distance(gaussian, np.ones(4_000), *hypothesis) > 2 * chance
     # rows without weight do not count
     both = np.concatenate([ratios, gaussian])
     counts = np.concatenate([np.ones(4_000), np.zeros(4_000)])
-    assert probe.distance(both, counts, 0.0, 20.0) < chance
+    assert kolmogorov_distance(both, counts, *hypothesis) < chance
 
 
 def test_draws_have_the_noise_off_the_span():

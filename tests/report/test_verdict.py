@@ -98,7 +98,7 @@ def test_densities(fitted, name):
     assert "density_within_epsilon" in codes(near, supports=True)
     noted = changed(fitted, name, [Note("density_far_from_rows")], distance=0.09)
     assert codes(noted, supports=False) == []
-    end = changed(fitted, name, truncation_error=0.3, scores={2: -7.0, 4: -6.0})
+    end = changed(fitted, name, scores={2: -7.0, 4: -6.0})
     end.degree_ = 4
     assert codes(end, supports=False)[-1] == "degree_at_limit"
 

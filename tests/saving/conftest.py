@@ -87,7 +87,6 @@ MODELS = {
     "gaussian given": gaussian(means_init=np.eye(3), warm_start=True),
     "density": density(),
     "density cv": (lambda: im.SphericalMixtureDensity(2, random_state=0), "close"),
-    "density paper": density(method="paper", n_draws=5),
     "density constant": (lambda: im.SphericalMixtureDensity(1, random_state=0), "close"),
     "clusterer": (lambda: im.SphericalMixtureClusterer(3, random_state=0), "apart"),
     "regression": regression(),
@@ -95,8 +94,6 @@ MODELS = {
     "regression student": regression(noise="student"),
     "regression auto": regression(n_components="auto", max_components=3),
     "regression density": regression_density(),
-    "regression density contracted": regression_density(method="contracted", fit_intercept=False),
-    "regression density paper": regression_density(method="paper", fit_intercept=False, n_draws=5),
 }
 
 

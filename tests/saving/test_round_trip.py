@@ -1,7 +1,6 @@
 """A model that was saved and loaded is the model that was saved, to the last bit."""
 
 import dataclasses
-import warnings
 
 import array_api_strict
 import numpy as np
@@ -194,15 +193,3 @@ def test_loaded_arrays_can_be_written_to(library, tmp_path):
     again = through_file(library["fitted"]("mixture shared"), tmp_path)
     again.means_[0] = 0.0
     assert again.means_.flags.aligned
-
-
-def test_a_moment_without_its_rows_says_so(library, tmp_path):
-    again = through_file(library["fitted"]("density paper"), tmp_path)
-    moment = again.hypothesis_.expansion.orders[0]
-    with refuses("rows_not_in_file", order=2):
-        moment.problem.circuit(2)
-    with refuses("rows_not_in_file", order=2):
-        moment.problem.draw(2, range(1), None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert np.isfinite(again.score_samples(library["rows"]("close")[0][:3])).all()

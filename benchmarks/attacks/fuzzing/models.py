@@ -119,7 +119,6 @@ def examples(folder: Path) -> list[bytes]:
         im.SphericalMixture(3, random_state=np.random.RandomState(0)).partial_fit(X),
         im.SphericalMixtureClusterer(3, random_state=rng).fit(X),
         im.SphericalMixtureDensity(2, degree=2, random_state=0).fit(close),
-        im.SphericalMixtureDensity(2, degree=2, method="paper", random_state=0).fit(close),
         im.RegressionMixture(2, random_state=0).fit(U, u),
         im.RegressionMixtureDensity(2, degree=2, random_state=0).fit(U, u),
     ]

@@ -2,47 +2,30 @@
 
 from implicitmoments.density.clipped_density import (
     ClippedDensity,
+    Probe,
     choose_clip,
     clip_expansion,
     evaluate_rows,
-    probe_gaussian,
-)
-from implicitmoments.density.degree import (
-    compare_degrees,
+    held_out_logs,
+    kolmogorov_distance,
     least_degree,
-    make_folds,
-    mixture_tail,
 )
-from implicitmoments.density.hermite_expansion import (
-    Constant,
+from implicitmoments.density.estimator import Scores
+from implicitmoments.density.expansion import (
+    GradedExpansion,
+    GradedMoments,
     JointExpansion,
-    expand,
-    expand_dense,
+    average_moments,
+    expand_labels,
+    expand_means,
     graded_answers,
     graded_images,
+    hermite_values,
 )
-from implicitmoments.density.line_distribution import LineDistribution, Residuals
-from implicitmoments.density.norm_band import NormBand, largest_norm
-from implicitmoments.density.regression_contraction import (
-    contract_dense,
-    contract_moments,
-    contract_run,
-    expand_contracted,
-    expand_paper,
-    expand_shifted,
+from implicitmoments.density.mixture_densities import (
+    RegressionMixtureDensity,
+    SphericalMixtureDensity,
 )
-from implicitmoments.density.regression_expansion import (
-    LabelConstant,
-    average_graded,
-    expand_labels,
-    expand_labels_dense,
-)
-from implicitmoments.density.regression_mixture_density import RegressionMixtureDensity
-from implicitmoments.density.regression_truncation import (
-    LineBound,
-    order_norms,
-    regression_tail,
-)
-from implicitmoments.density.spherical_mixture_density import SphericalMixtureDensity, Truncation
+from implicitmoments.density.regression_density import RegressionFrame, find_frame
 
-__all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity", "regression_tail"]
+__all__ = ["RegressionMixtureDensity", "SphericalMixtureDensity"]

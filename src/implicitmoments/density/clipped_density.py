@@ -1,9 +1,8 @@
-"""A density that is a clipped polynomial times a Gaussian: normalised, checked and sampled."""
+"""A density that is a clipped polynomial times a Gaussian: normalised, compared and sampled."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,21 +11,20 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
-from implicitmoments.density.hermite_expansion import Expansion
+from implicitmoments.density.expansion import Expansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
 
 BATCH = (2_048, 65_536)  # proposals per batch: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
-# Rows at which the ratio is evaluated: a distance is then known to 0.002, a clip to a few percent.
-RATED = 2**18
-ROUGHLY_RATED = 2**14  # for densities that are only compared with others
+COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
+# Rows at which the ratio is evaluated: a distance is then known to 0.003, a clip to a few percent.
+RATED = 2**17
 REPLICATES = 8  # independent scramblings, whose spread is the standard error
-PROBED, ROUGHLY_PROBED = 2**13, 2**11  # points per replicate; powers of 2, for Sobol sequences
+PROBED, ROUGHLY_PROBED = 2**13, 2**10  # points per replicate; powers of 2, for Sobol sequences
 # Ratios below this count as this when densities are compared, so that one row at which a
 # polynomial is negative does not decide.
 LEAST_RATIO = 0.01
-COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 
 
 class Reference(Protocol):
@@ -60,7 +58,7 @@ class Reference(Protocol):
 class ClippedDensity:
     r"""The hypothesis of Theorem 4.16: :math:`H = R' G / Z`, R' the expansion clipped."""
 
-    span: Reference  # G, and the coordinates that R' depends on
+    reference: Reference  # G, and the coordinates that R' depends on
     expansion: Expansion
     floor: float  # bounds of R'; the paper has a floor of 0
     clip: float
@@ -74,8 +72,8 @@ class ClippedDensity:
     def log_density(self, X: Array) -> Array:
         """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
         with np.errstate(divide="ignore"):
-            logs = namespace_of(X).log(self.ratio(self.span.coordinates(X)))
-        return logs + self.span.log_density(X) - math.log(self.mass)
+            logs = namespace_of(X).log(self.ratio(self.reference.coordinates(X)))
+        return logs + self.reference.log_density(X) - math.log(self.mass)
 
     def sample(
         self, n_samples: int, *, seed: int, max_proposals: int, batch: tuple[int, int] = BATCH
@@ -99,17 +97,16 @@ class ClippedDensity:
             wanted = int(1.1 * (n_samples - accepted) / rate)
             size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
             rng = RowDraws(seed, range(made, made + size), PROPOSALS)
-            points = rng.normal(self.span.p)
+            points = rng.normal(self.reference.p)
             (chosen,) = np.nonzero(rng.uniform() * self.clip < to_numpy(self.ratio(points)))
             chosen = chosen[: n_samples - accepted]
             kept.append(points[chosen])
             accepted += len(chosen)
             made += size if accepted < n_samples else int(chosen[-1]) + 1
         rng = RowDraws(seed, range(n_samples), COMPLEMENT)
-        return self.span.complete(np.concatenate(kept), rng), made
+        return self.reference.complete(np.concatenate(kept), rng), made
 
     def _refusal(self, n: int, max_proposals: int) -> InputError:
-        """Return the error of a sampler that accepts too few proposals."""
         rate = self.mass / self.clip
         return InputError(
             "too_few_accepted",
@@ -124,19 +121,63 @@ class ClippedDensity:
 
 
 def evaluate_rows(
-    expansion: Callable[[Array], Array],
-    reference: Reference,
-    rows: Rows,
-    seed: int,
-    most: int = RATED,
-) -> tuple[Floats, Floats]:
-    """Evaluate a function of coordinates at rows, a sample of at most ``most``; return weights."""
-    values, counts = [], []
-    for block in rows.sample(most, seed).blocks(reference.p):
-        coordinates = reference.coordinates(reference.points(block))
-        values.append(to_numpy(expansion(coordinates)).astype(np.float64))
-        counts.append(to_numpy(weights_of(block)).astype(np.float64))
-    return np.concatenate(values), np.concatenate(counts)
+    expansion: Expansion, reference: Reference, sample: Rows
+) -> tuple[Floats, Floats, Floats]:
+    """Return terms of each order, (degree + 1, n), log G, (n,), and the weights of rows, (n,)."""
+    found = []
+    for block in sample.blocks(reference.p + expansion.degree):
+        X = reference.points(block)
+        terms = expansion.orders(reference.coordinates(X))
+        columns = terms, reference.log_density(X), weights_of(block)
+        found.append([to_numpy(column).astype(np.float64) for column in columns])
+    orders, logs, counts = (np.concatenate(c, axis=-1) for c in zip(*found, strict=True))
+    return orders, logs, counts
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Quasi-random points of the span, by which means under G are taken.
+
+    Attributes
+    ----------
+    points : array of shape (n_replicates, n_points, p)
+    weights : array of shape (n_replicates, n_points)
+        Density of G over that of the points: ``mean(weights * f)`` is the mean of f under G.
+    """
+
+    points: Floats
+    weights: Floats
+
+    @staticmethod
+    def of(variances: Floats, *, seed: int, n_points: int) -> Probe:
+        """Return scrambled Sobol points of N(0, diag(variances)).
+
+        A Gaussian as wide as the rows covers the mixture; under G those points are rare. Variances
+        of the rows along the coordinates, (p,), that are below 1 count as 1.
+        """
+        p = len(variances)
+        if p == 0:
+            return Probe(np.zeros((2, 1, 0)), np.ones((2, 1)))
+        widths = np.sqrt(np.maximum(variances, 1.0))
+        uniform = [
+            qmc.Sobol(p, rng=np.random.default_rng(child)).random(n_points)
+            for child in np.random.SeedSequence(seed).spawn(REPLICATES)
+        ]
+        standard = ndtri(np.clip(np.stack(uniform), 1e-12, 1 - 1e-12))
+        points = standard * widths
+        log_weights = np.sum(standard**2 - points**2, axis=2) / 2
+        return Probe(points, np.exp(log_weights) * np.prod(widths))
+
+    def orders(self, expansion: Expansion) -> Floats:
+        """Return the terms of each order of an expansion, (degree + 1, n_replicates, n_points)."""
+        found = expansion.orders(np.concatenate(list(self.points)))
+        terms: Floats = to_numpy(found).reshape(-1, *self.weights.shape)
+        return terms
+
+    def masses(self, ratios: Floats) -> Floats:
+        """Return the mean of ratios under G by each replicate, (n_replicates,)."""
+        found: Floats = np.mean(ratios * self.weights, axis=1)
+        return found
 
 
 def choose_clip(ratios: Floats, counts: Floats, loss: float) -> float:
@@ -160,63 +201,19 @@ def choose_clip(ratios: Floats, counts: Floats, loss: float) -> float:
     return max(1.0, float((mass[j - 1] - loss) / inverse[j - 1]))
 
 
-def clip_loss(ratios: Floats, counts: Floats, clip: float) -> float:
-    """Return what a clip costs in total variation, as in :func:`choose_clip`."""
-    return float(np.average(1 - clip / np.maximum(ratios, clip), weights=counts))
+def kolmogorov_distance(rated: Floats, counts: Floats, probed: Floats, mass: Floats) -> float:
+    """Return the Kolmogorov distance of the expansion between rows and hypothesis.
 
-
-@dataclass(frozen=True, eq=False)
-class Probe:
-    """Quasi-random points of the span, with the expansion at them."""
-
-    ratios: Floats  # (n_replicates, n_points), the expansion
-    # (n_replicates, n_points), density of G over that of the points: ``mean(weights * f)`` is the
-    # mean of f under G
-    weights: Floats
-
-    def mass(self, floor: float, clip: float) -> tuple[float, float]:
-        """Return the mean of the clipped ratio under G, and its standard error."""
-        means = np.mean(np.clip(self.ratios, floor, clip) * self.weights, axis=1)
-        return float(np.mean(means)), float(np.std(means, ddof=1) / math.sqrt(len(means)))
-
-    def distance(self, ratios: Floats, counts: Floats, floor: float, clip: float) -> float:
-        """Return the Kolmogorov distance of the expansion between rows and hypothesis.
-
-        Sets {expansion ≤ t} are events, so up to chance it bounds from below the total variation
-        distance of the hypothesis from the truth.
-        """
-        values = np.ravel(self.ratios)
-        mass = np.ravel(np.clip(self.ratios, floor, clip) * self.weights)
-        order = np.argsort(values, kind="stable")
-        below = np.cumsum(mass[order]) / np.sum(mass)
-        rows = np.argsort(ratios, kind="stable")
-        cumulated = np.append(0.0, np.cumsum(counts[rows]) / np.sum(counts))
-        observed = cumulated[np.searchsorted(ratios[rows], values[order], side="right")]
-        last = np.append(np.diff(values[order]) > 0, True)  # equal values are one event
-        return float(np.max(np.abs(below - observed)[last]))
-
-
-def probe_gaussian(
-    expansion: Callable[[Array], Array], variances: Floats, *, seed: int, n_points: int = PROBED
-) -> Probe:
-    """Evaluate an expansion at scrambled Sobol points of N(0, diag(variances)).
-
-    A Gaussian as wide as the rows covers the mixture; under G those points are rare. Variances of
-    the rows along the coordinates, (p,), that are below 1 count as 1.
+    Sets {expansion ≤ t} are events, so up to chance it bounds from below the total variation
+    distance of the hypothesis from the truth. ``rated`` (n,) are its values at rows of weights
+    ``counts``, ``probed`` those at points whose weights under the hypothesis are ``mass``.
     """
-    p = len(variances)
-    if p == 0:
-        return Probe(np.ones((2, 1)), np.ones((2, 1)))
-    widths = np.sqrt(np.maximum(variances, 1.0))
-    ratios, weights = [], []
-    for child in np.random.SeedSequence(seed).spawn(REPLICATES):
-        uniform = qmc.Sobol(p, rng=np.random.default_rng(child)).random(n_points)
-        standard = ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
-        points = standard * widths
-        log_weights = (np.sum(standard**2, axis=1) - np.sum(points**2, axis=1)) / 2
-        ratios.append(expansion(points))
-        weights.append(np.exp(log_weights) * np.prod(widths))
-    return Probe(np.stack(ratios), np.stack(weights))
+    order, rows = np.argsort(probed, kind="stable"), np.argsort(rated, kind="stable")
+    below = np.cumsum(mass[order]) / np.sum(mass)
+    cumulated = np.append(0.0, np.cumsum(counts[rows]) / np.sum(counts))
+    observed = cumulated[np.searchsorted(rated[rows], probed[order], side="right")]
+    last = np.append(np.diff(probed[order]) > 0, True)  # equal values are one event
+    return float(np.max(np.abs(below - observed)[last]))
 
 
 def clip_expansion(
@@ -228,28 +225,63 @@ def clip_expansion(
     loss: float,
     seed: int,
     clip: float | None = None,
-    rough: bool = False,
 ) -> tuple[ClippedDensity, dict[str, float]]:
     """Clip an expansion, normalise it, and measure the density at the rows.
 
-    Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given; ``rough``
-    clips and normalises at fewer points. Of what is measured ``normalizer_error`` is a standard
-    error, ``clip_error`` a bound of what clipping costs in total variation, ``negative_rows`` the
-    proportion at which the expansion is negative, and ``evenness`` the effective number of rows
-    of equal weight over the number of rows.
+    Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given. Of what is
+    measured ``normalizer_error`` is a standard error, ``clip_error`` what clipping costs in total
+    variation, ``negative_rows`` the proportion at which the expansion is negative, ``distance``
+    the Kolmogorov distance from the rows, and ``evenness`` the effective number of rows of equal
+    weight over the number of rows.
     """
-    ratios, counts = evaluate_rows(
-        expansion, reference, rows, seed, ROUGHLY_RATED if rough else RATED
-    )
+    orders, _, counts = evaluate_rows(expansion, reference, rows.sample(RATED, seed))
+    ratios = np.sum(orders, axis=0)
     clip = max(choose_clip(ratios, counts, loss) if clip is None else clip, floor)
-    n_points = ROUGHLY_PROBED if rough else PROBED
-    probe = probe_gaussian(expansion, reference.variances, seed=seed, n_points=n_points)
-    mass, error = probe.mass(floor, clip)
+    probe = Probe.of(reference.variances, seed=seed, n_points=PROBED)
+    probed = np.sum(probe.orders(expansion), axis=0)
+    clipped = np.clip(probed, floor, clip)
+    masses = probe.masses(clipped)
+    clip_losses = 1 - clip / np.maximum(ratios, clip)
+    weights = np.ravel(clipped * probe.weights)
     measured = {
-        "normalizer_error": error,
-        "clip_error": floor + clip_loss(ratios, counts, clip),
+        "normalizer_error": float(np.std(masses, ddof=1) / math.sqrt(len(masses))),
+        "clip_error": floor + float(np.average(clip_losses, weights=counts)),
         "negative_rows": float(np.average(ratios < 0, weights=counts)),
-        "distance": probe.distance(ratios, counts, floor, clip),
+        "distance": kolmogorov_distance(ratios, counts, np.ravel(probed), weights),
         "evenness": float(np.sum(counts) ** 2 / np.sum(counts**2)) / len(counts),
     }
+    mass = float(np.mean(masses))
     return ClippedDensity(reference, expansion, floor, clip, mass), measured
+
+
+def held_out_logs(
+    expansion: Expansion, reference: Reference, held: Rows, *, loss: float, seed: int
+) -> tuple[Floats, Floats]:
+    """Return log densities of held-out rows at every degree, (degree + 1, n), and their weights.
+
+    All degrees come from one evaluation: they are the cumulated terms of the orders.
+    """
+    orders, log_gauss, counts = evaluate_rows(expansion, reference, held)
+    probe = Probe.of(reference.variances, seed=seed, n_points=ROUGHLY_PROBED)
+    at_rows = np.cumsum(orders, axis=0)
+    at_points = np.cumsum(probe.orders(expansion), axis=0)
+    logs = np.zeros_like(at_rows)
+    for degree, (ratios, probed) in enumerate(zip(at_rows, at_points, strict=True)):
+        clip = choose_clip(ratios, counts, loss)
+        mass = float(np.mean(probe.masses(np.clip(probed, LEAST_RATIO, clip))))
+        logs[degree] = np.log(np.clip(ratios, LEAST_RATIO, clip) / mass) + log_gauss
+    return logs, counts
+
+
+def least_degree(expansion: Expansion, reference: Reference, distance: float, seed: int) -> int:
+    """Return the lowest even degree whose density is within a distance of that of the highest.
+
+    In total variation, at quasi-random points; polynomials count as 0 where they are negative.
+    """
+    probe = Probe.of(reference.variances, seed=seed, n_points=ROUGHLY_PROBED)
+    ratios = np.maximum(np.cumsum(probe.orders(expansion), axis=0), 0.0)
+    densities = ratios * probe.weights
+    densities /= np.mean(densities, axis=(1, 2), keepdims=True)
+    apart = np.mean(np.abs(densities - densities[-1]), axis=(1, 2)) / 2
+    near = (n for n in range(2, expansion.degree, 2) if apart[n] <= distance)
+    return next(near, expansion.degree)

@@ -5,22 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from scipy.stats import chi2, norm
 
 from implicitmoments.arrays import Array, Floats, dot_rows, move_like, namespace_of, to_numpy
-from implicitmoments.density.clipped_density import RATED, ClippedDensity
-from implicitmoments.density.line_distribution import LineDistribution, Residuals
-from implicitmoments.density.regression_expansion import LabelExpansion, hermite_values
-from implicitmoments.density.regression_truncation import (
-    LEAST_NOISE,
-    LineBound,
-    OneLine,
-    choose_scale,
-)
+from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.expansion import GradedExpansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     Block,
@@ -39,7 +30,6 @@ from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
 ROUNDING = 1e-13  # and to their size
-RARE = 1e-4  # significance level of the tests for different intercepts
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
 STEP = 2 * REACH / (NODES - 1)  # 0.01 standard deviations
 LABELS = (DrawPurpose.ROWS, 3)  # random stream
@@ -63,6 +53,7 @@ class RegressionFrame:
     intercept: float  # the numbers c and s
     scale: float
     basis: Floats  # (p, d), orthonormal rows B, which span the :math:`\beta_i'`
+    spread: float = 1.0  # variance of the rows along z
 
     @property
     def p(self) -> int:
@@ -72,7 +63,15 @@ class RegressionFrame:
     @property
     def variances(self) -> Floats:
         """Variances of the rows along the coordinates, (p,)."""
-        return np.ones(self.p)
+        return np.append(np.ones(len(self.basis)), self.spread)
+
+    def at_scale(self, scale: float) -> RegressionFrame:
+        """Return the frame with G wider along z, by a factor."""
+        return replace(self, scale=scale * self.scale, spread=self.spread / scale**2)
+
+    def on_coordinates(self, rows: Rows) -> Rows:
+        """Return the rows as (B x', z)."""
+        return self.rows(rows).mapped(linear=self.basis.T)
 
     def rows(self, rows: Rows) -> Rows:
         """Return the rows as (x', z)."""
@@ -188,98 +187,22 @@ def _sum_second_moment(block: Block) -> Sums:
     return {"moment": xp.astype(moment, xp.float64), "trace": xp.sum(weight, dtype=xp.float64)}
 
 
-def measure_residuals(
-    frame: RegressionFrame, rows: Rows, seed: int, dropped: float = 0.0
-) -> Residuals:
-    """Return residuals and the points at which they are, of all rows or of a random sample."""
-    found = []
-    for block in frame.rows(rows.sample(RATED, seed)).blocks(frame.p):
-        parts = frame.on_span(block["x"]), block["y"], weights_of(block)
-        found.append([np.asarray(to_numpy(part), dtype=np.float64) for part in parts])
-    points, z, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Residuals.of(points, z, counts, dropped)
-
-
-def find_bound(
-    frame: RegressionFrame,
-    rows: Rows,
-    noise: float,
-    seed: int,
-    *,
-    known: bool,
-    shifted: bool,
-    max_slope: float | None,
-    dropped: float,
-    **choice: Any,
-) -> tuple[LineBound | OneLine, float]:
-    """Choose the scale of the labels; return it with the bound, and the variance of the noise.
-
-    The unit of the frame is the spread of residuals. ``noise`` is ``known``, or the variance that
-    slopes do not explain, of which noise is a part if lines are ``shifted``: have different
-    intercepts. A proportion ``dropped`` of all rows was left out. ``choice`` are options of
-    :func:`choose_scale`.
-    """
-    if len(frame.basis) == 0:
-        return OneLine(), noise
-    residuals = measure_residuals(frame, rows, seed, dropped)
-    most = min(max(noise, LEAST_NOISE), 1.0)
-    if shifted and not known:
-        lines, noise = LineDistribution.with_largest_noise(residuals, most)
-        most = noise
-    else:
-        lines = LineDistribution.of(residuals, most, shifted=shifted)
-    if max_slope is not None:  # of slopes about the least-squares line, in units of the frame
-        max_slope = (max_slope + float(np.linalg.norm(frame.slope))) / frame.scale
-    error = 0.0 if known else residuals.trace_error(rows.n_features)
-    how: dict[str, Any] = {"noise_error": error, "max_slope": max_slope, **choice}
-    return choose_scale(residuals, lines, most, **how), noise
-
-
-def intercepts_differ(rows: Rows, mean_square: float) -> bool:
-    r"""Return whether components clearly have different intercepts at the mean of x.
-
-    Lines that meet at the mean of x make (x, z) a mixture of Gaussians about 0. Its odd moments
-    are 0, and its kurtosis is at least that of one Gaussian: tested are
-    :math:`E[(z^2 - m) x] = 2 \sum_i w_i c_i \beta_i`, :math:`E[z^3]` and :math:`E[z^4] - 3 m^2`,
-    with m the mean of z².
-    """
-    d, n = rows.n_features, rows.total
-    sums = rows.fold(partial(_sum_odd_moments, mean_square), width=3 * d + 6, what="intercepts")
-    means, squares = to_numpy(sums["sum"]) / n, to_numpy(sums["square"]) / n
-    t = means / np.sqrt(np.maximum(squares - means**2, np.finfo(float).tiny) / n)
-    odd = chi2.sf(float(np.sum(t[:-1] ** 2)), d + 1)
-    return bool(odd < RARE or norm.cdf(t[-1]) < RARE)
-
-
-def _sum_odd_moments(m: float, block: Block) -> Sums:
-    """Sum terms of odd moments, of the kurtosis, and their squares: (d + 2,) numbers each."""
-    x, z = block["x"], block["y"][:, None]
-    xp, squares, counts = namespace_of(x), z**2, weights_of(block)[:, None]
-    # with the influence of the estimated mean and variance of z removed
-    odd = [(squares - m) * x, (squares - 3 * m) * z]
-    terms = xp.concat([*odd, squares**2 - 6 * m * squares + 3 * m**2], axis=1)
-    return {
-        "sum": xp.sum(counts * terms, axis=0, dtype=xp.float64),
-        "square": xp.sum(counts * terms**2, axis=0, dtype=xp.float64),
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class RegressionDensity:
     r"""The hypothesis, its marginal and its conditional distributions.
 
     At a point x the ratio R' to G is a polynomial in z, whose coefficients are found once. The
-    density of z, proportional to R'(x, z) times the standard normal one, is interpolated linearly
-    between nodes 0.01 apart.
+    density of z, proportional to R'(x, z) times the standard normal one, is tabulated at nodes
+    0.01 apart; in a draw it is constant between them.
     """
 
     density: ClippedDensity  # of rows (x, y), labels last
-    expansion: LabelExpansion
+    expansion: GradedExpansion
 
     @property
     def frame(self) -> RegressionFrame:
         """The coordinates, and G."""
-        return cast(RegressionFrame, self.density.span)
+        return cast(RegressionFrame, self.density.reference)
 
     def log_density(self, X: Array, y: Array) -> Array:
         """Return the logarithm of the density at rows (n, d) with labels (n,)."""
@@ -313,9 +236,8 @@ class RegressionDensity:
             uniform = RowDraws(seed, keyed, LABELS).uniform(n_samples) * below[:, -1:]
             for i in range(len(below)):
                 cell = np.minimum(np.searchsorted(below[i], uniform[i]), NODES - 2)
-                rest = uniform[i] - below[i, cell] + cells[i, cell]
-                within = _invert(density[i, cell], density[i, cell + 1], rest)
-                z[part.start + i] = grid[cell] + STEP * within
+                left = (below[i, cell] - uniform[i]) / cells[i, cell]
+                z[part.start + i] = grid[cell + 1] - STEP * left
         labels: Floats = to_numpy(self.frame.labels(x, 0.0))[:, None] + self.frame.scale * z
         return labels
 
@@ -324,17 +246,8 @@ class RegressionDensity:
         xp, points = namespace_of(x), self.frame.on_span(x)
         floor, clip = self.density.floor, self.density.clip
         grid = np.linspace(-REACH, REACH, NODES)
-        values = move_like(hermite_values(grid, self.expansion.degree), x)
         normal = move_like(np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), x)
         for rows in blocks(range(int(x.shape[0])), DEFAULT_BUDGET.rows_per_block(NODES, x)):
             part = slice(rows.start, rows.stop)
-            ratio = xp.clip(self.expansion.in_label(points[part, :]) @ values, floor, clip)
+            ratio = xp.clip(self.expansion.on_grid(points[part, :], grid), floor, clip)
             yield part, grid, ratio * normal
-
-
-def _invert(left: Floats, right: Floats, area: Floats) -> Floats:
-    """Return where in [0, 1] the area under a line from ``left`` to ``right`` is reached."""
-    slope = right - left
-    root = np.sqrt(np.maximum(left**2 + 2 * slope * area, 0.0))
-    found: Floats = np.clip(2 * area / np.maximum(left + root, np.finfo(np.float64).tiny), 0, 1)
-    return found

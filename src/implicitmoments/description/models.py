@@ -40,8 +40,8 @@ PARAMETERS = {  # of a density: their names and meanings
     "variance_": ("variance of the Gaussian", "That of the noise, along every direction."),
     "noise_": (
         ASSUMED_NOISE,
-        "A standard deviation, estimated from the moments unless given. It includes the spread of "
-        "the intercepts, and is not the spread around each line.",
+        "A standard deviation, estimated from the moments. It includes the spread of the "
+        "intercepts, and is not the spread around each line.",
     ),
 }
 

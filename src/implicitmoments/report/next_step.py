@@ -66,6 +66,10 @@ def _other_shapes(model: Any, _: Mapping[str, Any]) -> Change:
     return _one_more(model, {})
 
 
+def _components(model: Any, _: Mapping[str, Any]) -> Change:
+    return ("RegressionMixture" if model.labelled else "SphericalMixture"), {}
+
+
 ANSWERS: dict[str, Changes] = {
     "component_missing": _same("n_components", "more"),
     "components_are_one": _same("n_components", "fewer"),
@@ -80,12 +84,9 @@ ANSWERS: dict[str, Changes] = {
     "residuals_explained": _set(n_starts=20),
     "negative_weights_likely": _set(positive=False),
     "polynomial_predicts": _set(positive=False, fit_bias=True),
-    "density_far_from_rows": _set("SphericalMixture"),
+    "density_far_from_rows": _components,
     "density_differs": _further,
-    "degree_still_rising": _further,
     "degree_at_limit": _further,
-    "regression_density_far_from_rows": _set("RegressionMixture"),
-    "truncation_large": _set("RegressionMixture"),
     "separation_too_small": _set("SphericalMixture"),
     "accuracy_unknown": _set("SphericalMixture"),
     "fewer_clusters": _same("n_components", "n"),

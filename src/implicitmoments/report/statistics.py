@@ -119,21 +119,6 @@ STATISTICS = {
     "radius": Statistic(
         "radius of the means (noise deviations)", "Root mean square distance from their centre."
     ),
-    "truncation_error": Statistic(
-        "contribution of higher degrees, at most", "In total variation."
-    ),
-    "sampling_error": Statistic(
-        "sampling error of the coefficients, at most", "In total variation."
-    ),
-    "distance_bound": Statistic(
-        "distance from the truth, at most",
-        "In total variation, if the model is right: truncation, sampling and clipping.",
-    ),
-    "degree_for_epsilon": Statistic(
-        "sufficient degree",
-        "Higher degrees contribute less than the accuracy asked for.",
-        lambda degree: "none below 200" if degree is None else degree,
-    ),
     "normalizer_error": Statistic("error of the normaliser", "A standard error."),
     "negative_rows": Statistic(
         "rows with a negative expansion", "The density is clipped there.", _unless_rare
@@ -141,7 +126,6 @@ STATISTICS = {
     "noise_share": Statistic(
         "noise share", "Noise variance over the variance of y around one line.", _percent
     ),
-    "n_coefficients": Statistic("coefficients", "Of the expansion."),
     "scores": Statistic("held-out mean log density", "Of held-out rows, by degree.", _by_number),
     "error_by_degree": Statistic(
         "held-out error of the polynomial",

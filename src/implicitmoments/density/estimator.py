@@ -1,0 +1,340 @@
+"""Base of both density estimators: the steps of a fit, the choice of the degree, and sampling."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+
+from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.density.clipped_density import (
+    RATED,
+    ClippedDensity,
+    Reference,
+    clip_expansion,
+    held_out_logs,
+    least_degree,
+)
+from implicitmoments.density.expansion import Expansion
+from implicitmoments.description import DensityDescription, as_floats
+from implicitmoments.estimator import Fact, FittedEstimator, constant_notes
+from implicitmoments.evaluation import DensityScores
+from implicitmoments.notes import InputError, Note, Notes
+from implicitmoments.picture_data import (
+    DENSITY_AXIS,
+    Distribution,
+    FitView,
+    NoPictureError,
+    RowSample,
+)
+from implicitmoments.rows import RandomState, Rows
+from implicitmoments.rows.constants import find_constants, restore_columns
+from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
+from implicitmoments.validation import (
+    ROWS_PER_COMPONENT,
+    check_enough_rows,
+    check_number,
+    check_number_or,
+    check_whole,
+    check_whole_or,
+)
+
+# The part of epsilon that a lower degree may cost, and that clipping may cost. Less of it makes
+# the clip larger, and with it the number of proposals per draw.
+LOSS = 0.02
+NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it is reported
+FOLDS = 3
+HELD = 2**15  # most held-out rows of a fold at which densities are compared
+# Held-out rows of all folds that are enough: mean log-likelihoods that differ by what a distance
+# of 0.01 costs are told apart.
+ENOUGH_HELD = 2**16
+FAR = "density_far_from_rows"
+PROPOSALS = 1_000_000  # of the rejection sampler, for a picture: a second or two
+FEWEST_DRAWN = 200  # for a picture: bars of a histogram of fewer rows are mostly chance
+
+
+@dataclass(frozen=True, eq=False)
+class RatioModel:
+    """Estimate of F/G from rows, for all degrees and settings.
+
+    A setting is the scale of G for regressions, and the part of the degree to which moments are
+    estimated for means.
+    """
+
+    # ``at(degree, setting)`` estimates the expansion; returns it with G
+    at: Callable[[int, float], tuple[Expansion, Reference]]
+    stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
+
+
+Fold: TypeAlias = tuple[RatioModel, Rows]  # an estimate, and the rows at which it is judged
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Held-out log densities of some degrees."""
+
+    degrees: list[int]
+    logs: Floats  # (n_degrees, n), of the held-out rows
+    counts: Floats  # (n,), their weights
+
+    @property
+    def means(self) -> Floats:
+        """The mean log-likelihood per row of each degree."""
+        found: Floats = self.logs @ self.counts / np.sum(self.counts)
+        return found
+
+    @property
+    def best(self) -> int:
+        """The highest degree within a standard error of the highest mean.
+
+        Of the difference, row by row. Terms of high orders are small where they are not needed.
+        """
+        top = int(np.argmax(self.means))
+        gaps = self.logs - self.logs[top]
+        gaps -= np.average(gaps, axis=1, weights=self.counts)[:, None]
+        errors = np.sqrt(gaps**2 @ self.counts**2) / np.sum(self.counts)
+        near = self.means >= self.means[top] - errors
+        return self.degrees[int(np.flatnonzero(near)[-1])]
+
+
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
+class ExpandedDensity(
+    DensityDescription, FittedEstimator, DensityScores, DensityMixin, BaseEstimator
+):
+    """A density that is a clipped polynomial times a Gaussian.
+
+    Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
+    """
+
+    fewest_rows = 2
+    answers: ClassVar[Mapping[str, str]] = {"densities": "score_samples", "samples": "sample"}
+    captions: ClassVar[Mapping[str, str]] = {
+        "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
+        "right, both have the same distribution.",
+    }
+
+    n_components: int = 2
+    _: KW_ONLY
+    degree: int | str = "auto"
+    epsilon: float = 0.05
+    max_degree: int = 24
+    clip: float | str = "auto"
+    floor: float = 1e-6
+    max_proposals: int = 20_000_000
+    drop_outliers: bool = True
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    @abstractmethod
+    def _least_rows(self, d: int) -> int:
+        """Return how many rows of d features there must be."""
+
+    def _look_at_rows(self, rows: Rows) -> Notes:  # noqa: ARG002
+        """Return notes on rows as they were given."""
+        return Notes()
+
+    @abstractmethod
+    def _learn(self, rows: Rows) -> RatioModel:
+        """Find G and what all degrees share."""
+
+    @abstractmethod
+    def _store(self, density: ClippedDensity, like: Array) -> Notes:
+        """Set the other attributes of the fitted model, and return notes on them."""
+
+    def _fit(self, every: Rows, seed: int) -> None:
+        """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
+        notes = self._look_at_rows(every)
+        # Outliers would dominate high-order moments.
+        how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
+        how["least_share"] = SMALLEST_COMPONENT
+        near = leave_out_outliers(every, self.n_components, seed=seed, **how)
+        rows, self._near = near.rows, near.rule
+        if not self.labelled:
+            rows = rows.without(find_constants(rows))
+        self._constants = rows.constants
+        notes += constant_notes(self, rows.constants)
+        least = self._least_rows(rows.n_features)
+        check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
+        # 1. The Gaussian G, and the coordinates that F/G depends on.
+        model = self._learn(rows)
+        # 2. The degree, and the setting.
+        degree, setting, scores = self._choose(rows, model, seed)
+        # 3. F/G by its Hermite expansion.
+        expansion, reference = model.at(self._top_degree(), setting)
+        if isinstance(self.degree, str) and expansion.degree:
+            expansion = replace(expansion, degree=degree)
+            enough = least_degree(expansion, reference, LOSS * self.epsilon, seed)
+            expansion = replace(expansion, degree=enough)
+        # 4. Clip it, multiply it by G, and normalise.
+        clip = None if isinstance(self.clip, str) else self.clip
+        how = {"floor": self.floor, "loss": LOSS * self.epsilon}
+        density, measured = clip_expansion(expansion, reference, rows, clip=clip, seed=seed, **how)
+        self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
+        self.acceptance_rate_ = density.mass / density.clip
+        self.stats_ = {
+            "rows_used": near.n_rows,
+            "outliers": near.n_outliers,
+            "scores": dict(zip(scores.degrees, scores.means.tolist(), strict=True)),
+            "degree": expansion.degree,
+            "rows_counted": near.n_rows * measured.pop("evenness"),
+            **measured,
+            **model.stats,
+        }
+        if near.n_rows < ROWS_PER_COMPONENT * self.n_components:
+            values = {"n": near.n_rows, "k": self.n_components}
+            notes.append(Note("few_rows_per_component", values))
+        if near.n_outliers:
+            notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
+        self.notes_ = Notes([*notes, *self._store(density, rows.like), *self._far_notes()])
+
+    def _top_degree(self) -> int:
+        """Return the highest degree that is compared."""
+        return self.max_degree if isinstance(self.degree, str) else int(self.degree)
+
+    @abstractmethod
+    def _search(self, score: Callable[[float], float]) -> float:
+        """Return the setting of the highest score."""
+
+    def _choose(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, float, Scores]:
+        """Choose the degree and the setting by held-out likelihood.
+
+        All degrees of a setting come from one expansion.
+        """
+        top = self._top_degree()
+        degrees = list(range(2, top + 1, 2)) if isinstance(self.degree, str) else [top]
+        folds = [] if self._nothing_to_choose() else self._folds(rows, model, seed)
+        if not folds:
+            nothing = Scores([], np.zeros((0, 1)), np.ones(1))
+            return degrees[0], self._search(lambda _: 0.0), nothing
+        known: dict[float, Scores] = {}
+
+        def score(setting: float) -> float:
+            if setting not in known:
+                known[setting] = self._held_out(folds, degrees, setting, seed)
+            return float(np.max(known[setting].means))
+
+        best = self._search(score)
+        score(best)
+        return known[best].best, best, known[best]
+
+    def _nothing_to_choose(self) -> bool:
+        """Return whether the degree and the setting are given."""
+        return not isinstance(self.degree, str) or self.n_components == 1
+
+    def _folds(self, rows: Rows, model: RatioModel, seed: int) -> list[Fold]:  # noqa: ARG002
+        """Learn from all rows but a third; return the estimate with the rows held out.
+
+        Until enough rows were held out. Folds depend on the content of rows, so equal rows are
+        held out together. Degenerate ones are left out.
+        """
+        folds: list[Fold] = []
+        for i in range(FOLDS):
+            kept, held = rows.split(i, FOLDS, out=True), rows.split(i, FOLDS)
+            if not held.kept or kept.kept <= self._least_rows(rows.n_features):
+                continue
+            try:
+                part = self._learn(kept.hold() if kept.small else kept)
+            except InputError:
+                continue
+            folds.append((part, held.sample(HELD, seed)))
+            if sum(rest.kept for _, rest in folds) >= ENOUGH_HELD:
+                break
+        return folds
+
+    def _held_out(
+        self, folds: list[Fold], degrees: list[int], setting: float, seed: int
+    ) -> Scores:
+        """Return the held-out log densities of all folds at a setting."""
+        logs, counts = [], []
+        for model, held in folds:
+            given = *model.at(self._top_degree(), setting), held
+            found, weights = held_out_logs(*given, loss=LOSS * self.epsilon, seed=seed)
+            degrees = [n for n in degrees if n < len(found)]
+            logs.append(found[degrees])
+            counts.append(weights)
+        return Scores(degrees, np.concatenate(logs, axis=1), np.concatenate(counts))
+
+    def _check_expansion(self, highest_degree: int) -> None:
+        """Check the parameters of the expansion."""
+        super()._check_parameters()
+        check_whole("n_components", self.n_components, 1)
+        check_whole_or("degree", self.degree, ("auto",), 1, highest_degree)
+        check_number("epsilon", self.epsilon, 1e-6, 1.0)
+        check_whole("max_degree", self.max_degree, 2, highest_degree)
+        check_number_or("clip", self.clip, ("auto",), 1.0)
+        check_number("floor", self.floor, 0.0, 0.5)
+
+    @property
+    def _chance(self) -> float:
+        """The distance from the rows that chance alone explains."""
+        stats = self.stats_
+        n = min(stats.get("rows_counted", stats.get("rows_used", 1)), RATED)
+        return KOLMOGOROV_CHANCE / math.sqrt(max(n, 1))
+
+    def _far_notes(self) -> Notes:
+        """Note that the density clearly differs from the rows, by more than epsilon."""
+        stats = self.stats_
+        far = stats["distance"] > self.epsilon + self._chance
+        if not far and stats["negative_rows"] <= NEGATIVE:
+            return Notes()
+        values = {name: stats[name] for name in ("distance", "negative_rows", "degree")}
+        return Notes([Note(FAR, values)])
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
+        """Draw rows from the density by rejection, with their labels where it has them.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, generator or None; by default that of the estimator
+
+        Returns
+        -------
+        array of shape (n_samples, n_features), or a pair of it and labels (n_samples,)
+            In the library of the rows of the fit.
+        """
+        seed, n = self._seed(random_state), check_whole("n_samples", n_samples, 1)
+        cap = check_whole("max_proposals", self.max_proposals, 1)
+        density, like = self._sampled()
+        points, proposals = density.sample(n, seed=seed, max_proposals=cap)
+        self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
+        drawn = move_like(restore_columns(points, self._constant_values), like)
+        return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
+
+    @abstractmethod
+    def _sampled(self) -> tuple[ClippedDensity, Array]:
+        """Return the density of rows, labels last, and an array of the library of the rows."""
+
+    def _evidence(self) -> list[Fact]:
+        # a Gaussian has no degree; a note already says that the density is far from the rows
+        if self.n_components == 1 or FAR in self._codes():
+            return []
+        distance, chance = self.stats_["distance"], self._chance
+        values = {"distance": distance, "chance": chance, "epsilon": self.epsilon}
+        agrees, near = distance <= chance, distance <= self.epsilon
+        code = "density_agrees" if agrees else "density_within_epsilon"
+        found = [Fact(near or agrees, Note(code if near or agrees else "density_differs", values))]
+        if self.degree_ == max(self.stats_["scores"], default=0) == self.max_degree:
+            found.append(Fact(False, Note("degree_at_limit", {"degree": self.degree_})))
+        return found
+
+    def _fit_view(self, rows: RowSample) -> FitView:
+        rate = self.acceptance_rate_
+        if rate * self.max_proposals < 2 * FEWEST_DRAWN:
+            raise NoPictureError(
+                "no_rows_drawn",
+                "no rows can be drawn from this {name}: its sampler accepts {rate:.2g} of its "
+                "proposals; use implicitmoments.plot.components",
+                name=type(self).__name__,
+                rate=rate,
+            )
+        sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
+        pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
+        logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
