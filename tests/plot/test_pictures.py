@@ -115,7 +115,7 @@ def test_means_have_ellipses_of_their_covariance(rng, name, tmp_path):
     ax = im.plot.components(model, X, ax=new_axes())
     rings = [line.get_data() for line in ax.lines if len(line.get_xdata()) == 73]
     areas = [abs(np.trapezoid(y, x)) for x, y in rings[::2]]  # an outline and a colour each
-    covariances = model._gaussian().covariances
+    covariances = model._covariances()
     if covariances.ndim == 2:  # diagonals
         covariances = covariances[:, None] * np.eye(2)
     expected = np.sqrt(np.linalg.det(covariances))

@@ -17,13 +17,13 @@ from implicitmoments.mixture.em import Sample, Shares, normalise
 from implicitmoments.mixture.family import (
     TINY,
     Family,
+    Parameters,
     all_coefficients,
     classified_level,
-    coefficients_of,
 )
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
-from implicitmoments.mixture.moves import Prospects, chance_gain, merge_losses, try_splits
+from implicitmoments.mixture.moves import Prospects, chance_gain, try_splits
 from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
@@ -32,7 +32,7 @@ ONE = 4.0  # times the gain by chance: pairs that lose less by a merge are likel
 ENOUGH = 10  # rows per parameter that two components need to be told from one
 SMALL_PART = 0.25  # of the largest gain in BIC: what gains less has the same cause
 MISSING = 2.0  # times what BIC charges for a component that a split has to gain
-FEW_ROWS, FEW_PER_COMPONENT = 4_000, 200  # rows on which shapes and tails are judged
+FEW_ROWS, FEW_PER_COMPONENT = 4_000, 50  # rows on which shapes and tails are judged
 ROWS_PER_SPLIT = 4_096  # of a component, on which a promising split is judged
 MOST_NUMBERS = 4_000_000  # responsibilities that the checks look at
 FREEDOMS = (3.0, 5.0, 10.0, 20.0)  # degrees of freedom with which tails are compared
@@ -43,6 +43,7 @@ class Evidence(NamedTuple):
 
     sample: Sample
     found: Shares  # of the fitted mixture
+    parameters: Parameters
     prospects: Prospects | None  # of the search, if there was one
     sure: bool  # whether the search leaves no doubt
     rng: np.random.Generator
@@ -64,10 +65,7 @@ def fit_notes(evidence: Evidence) -> list[Note]:
     n, k = evidence.sample.n, len(evidence.found.sums)
     if n < ROWS_PER_COMPONENT * k:
         return [Note("few_rows_per_component", {"n": round(n), "k": k})]
-    affordable = MOST_NUMBERS // k
-    if evidence.prospects is None:  # splits and merges are not known yet
-        evidence = evidence.thinned(affordable)
-    few = evidence.thinned(min(affordable, max(FEW_ROWS, FEW_PER_COMPONENT * k)))
+    few = evidence.thinned(min(MOST_NUMBERS // k, max(FEW_ROWS, FEW_PER_COMPONENT * k)))
     notes = [*number_notes(evidence), *shape_notes(few)]
     most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
     # a component that is not round looks like two, and has heavy tails
@@ -75,12 +73,13 @@ def fit_notes(evidence: Evidence) -> list[Note]:
 
 
 def number_notes(evidence: Evidence) -> Iterator[Note]:
-    """Yield notes on the number of components."""
+    """Yield notes on the number of components, from the splits and merges of the search."""
+    if evidence.prospects is None:
+        return
     sample, found = evidence.sample, evidence.found
     k, chance = len(found.sums), chance_gain(sample)
     step = penalty(sample, 2) - penalty(sample, 1)
-    seen = evidence.prospects
-    merges = merge_losses(sample, found) if seen is None else seen.merges
+    _, splits, merges = evidence.prospects
     if k > 1:
         loss, pair = float(merges.losses[0]), [int(merges.first[0]), int(merges.second[0])]
         enough = found.sums[pair, 0].sum() > ENOUGH * 2 * chance
@@ -88,7 +87,6 @@ def number_notes(evidence: Evidence) -> Iterator[Note]:
             values = {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1}
             yield Note("components_are_one", values)
             return
-    splits = try_splits(sample, found.shares, evidence.rng) if seen is None else seen.splits
     which = np.flatnonzero(splits.gains > step)
     if len(which):  # on more of their rows
         splits = try_splits(sample, found.shares[which], evidence.rng, n_rows=ROWS_PER_SPLIT)
@@ -140,17 +138,17 @@ def tail_notes(evidence: Evidence) -> Iterator[Note]:
         return
     students, features = Students.of(sample.family), sample.features
     features = np.hstack([features[:, :1], features, features[:, :1]])
-    parameters = sample.family.estimate(found.sums, sample.family.pool(found.sums, sample.rest))
     logs = np.log(np.maximum(found.sums[:, 0] / found.sums[:, 0].sum(), TINY))
     levels = []
     for freedom in FREEDOMS:
-        rival = parameters | {"freedom": np.full((1, 1), freedom)}
+        rival = evidence.parameters | {"freedom": np.full((1, 1), freedom)}
         coefficients = all_coefficients(students, rival).astype(features.dtype, copy=False)
         coefficients[:, 0] += logs
         log_density = normalise(students.logits(coefficients, features))[0]
         levels.append(float(np.asarray(log_density) @ sample.weights))
     gaussian = float(found.log_density @ sample.weights)
-    gaussian += float(coefficients_of(sample.family, found.sums, sample.rest)[1])
+    shared = sample.family.coefficients(evidence.parameters)[1]
+    gaussian += 0.0 if shared is None else float(shared[0] @ sample.rest)
     gain = 2 * (max(levels) - gaussian) - float(np.log(sample.n))
     if gain > 0:
         freedom = FREEDOMS[int(np.argmax(levels))]

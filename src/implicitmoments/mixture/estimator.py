@@ -28,7 +28,7 @@ from implicitmoments.mixture.em import (
     run_em,
 )
 from implicitmoments.mixture.family import Family, Parameters, all_coefficients
-from implicitmoments.mixture.moves import Improved
+from implicitmoments.mixture.moves import Improved, improve
 from implicitmoments.mixture.standard_errors import MOST_PARAMETERS, Errors, standard_errors
 from implicitmoments.mixture.starts import (
     decoded_start,
@@ -67,6 +67,7 @@ class Options:
     n_moves: int = 40
     n_init: int = 1
     start: Parameters | None = None  # parameters from which EM starts
+    exact: bool = True  # whether no moves are tried from there
     initial: str = "merge"  # "merge", "k-means++" or "moments"
     order: int | None = None  # r of decoded moments of orders 2r and 3r
 
@@ -137,7 +138,10 @@ def search(
     k, start = options.k, None
     if options.start is not None:
         stats["start"], given = "given", options.start
-        return as_found(given_start(sample, k or len(given["weights"]), given, rng))
+        start = given_start(sample, k or len(given["weights"]), given, rng)
+        if options.exact:
+            return Improved(math.nan, start, settled=True, prospects=None)
+        return find_optimum(sample, len(start), rng, start=start)
     if k is None:
         end, stats["bic_by_n_components"] = choose_k(sample, rng, options.most)
         return end
@@ -145,18 +149,13 @@ def search(
     if options.initial != "merge" or options.n_moves == 0:
         start = plain_start(sample, k, options, rng, stats)
         if options.n_moves == 0:
-            return as_found(start)
+            return improve(sample, start, rng, 0)._replace(settled=True)
     elif 3 * few < len(sample.weights):
         small = draw_sample(family, rows, few, rng)
         start = find_optimum(small, k, rng, options.n_moves, patience=0).sums
     ends = [find_optimum(sample, k, rng, options.n_moves, start=start)]
     ends += [find_optimum(sample, k, rng, options.n_moves) for _ in range(options.n_init - 1)]
     return max(ends, key=lambda end: end.level)
-
-
-def as_found(sums: Floats) -> Improved:
-    """Return a start as if a search had ended there."""
-    return Improved(math.nan, sums, settled=True, prospects=None)
 
 
 def plain_start(
@@ -401,7 +400,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         self.lower_bound_ = fit.level / fit.n
         self.n_iter_, self.converged_ = fit.course.n_iter, fit.course.converged
         found = sample.shares(fit.sums * (sample.n / fit.n))
-        evidence = Evidence(sample, found, prospects, end.settled, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        evidence = Evidence(sample, found, parameters, prospects, end.settled, rng)
         self.notes_ = Notes([*fit_notes(evidence), *self._limit_notes(), *notes])
         errors = None
         if self.errors is not None:

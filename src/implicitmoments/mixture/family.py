@@ -88,8 +88,9 @@ class Family(ABC):
 
     def with_units(self, units: dict[str, Any]) -> Family:
         """Return the family with fields that :meth:`units` returned."""
-        found: Any = self
-        return replace(found, **units)
+        this: Any = self
+        found: Family = replace(this, **units)
+        return found
 
     @abstractmethod
     def features(self, block: Block) -> Array:

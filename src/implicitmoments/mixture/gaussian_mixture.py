@@ -336,7 +336,7 @@ def definite(covariances: Floats, epsilon: float) -> Floats:
     if covariances.ndim == 2 or epsilon <= np.finfo(np.float64).eps:
         return covariances
     d = covariances.shape[1]
-    return covariances * (1 + d * epsilon * np.eye(d))
+    return np.asarray(covariances * (1 + d * epsilon * np.eye(d)))
 
 
 def column_variances(covariances: Floats) -> Floats:

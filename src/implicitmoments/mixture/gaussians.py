@@ -156,8 +156,9 @@ class Gaussians(Family):
         if self.shape == "full":
             first, second = triangle(self.d)
             return points[..., first] * points[..., second]
-        squares = points**2
-        return squares if self.shape == "diag" else squares.sum(-1, keepdims=True)
+        if self.shape == "diag":
+            return np.asarray(points**2)
+        return np.asarray(np.einsum("...d,...d->...", points, points)[..., None])
 
     @property
     def _per_variance(self) -> int:
@@ -241,8 +242,8 @@ class Gaussians(Family):
             products = -upper_triangle(precisions) * np.where(first == second, 0.5, 1.0)
         else:
             linear, products = means / covariances, -0.5 / covariances
-        squares = 0.5 * (means * linear).sum(-1, keepdims=True)
-        own = [self.peaks(parameters) - squares, linear]
+        squares = np.einsum("...d,...d->...", means, linear)[..., None]
+        own = [self.peaks(parameters) - 0.5 * squares, linear]
         if self.n_own == 1 + self.d:
             return np.concatenate(own, axis=-1), products
         products = np.broadcast_to(products, (*means.shape[:-1], self.n_second))

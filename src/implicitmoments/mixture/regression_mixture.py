@@ -18,6 +18,7 @@ from implicitmoments.mixture.estimator import (
     Evaluator,
     Fit,
     MixtureEstimator,
+    Options,
     most_probable,
     probabilities,
 )
@@ -293,6 +294,9 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             notes.append(Note("outliers_dropped", {"n": given.kept - rows.kept}))
         self._lines_before = None
         self._store(fit, rows, notes)
+
+    def _options(self, rows: Rows) -> Options:
+        return replace(super()._options(rows), exact=False)
 
     def _unknowns(self, rows: Rows) -> int:
         return rows.n_features + self.fit_intercept  # a line through as many rows is exact
