@@ -638,7 +638,8 @@ def checked_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) 
         )
     k, d, kind = int(model.n_components), model.n_features_in_, model.covariance_type
     own = np.arange(d) if rows.columns is None else rows.columns
-    shape = {"spherical": (), "diag": (d,)}.get(kind.split("_")[-1], (d, d))
+    form = kind.split("_")[-1]
+    shape = {"spherical": (), "diag": (d,)}.get(form, (d, d))
     found = {}
     if "weights_init" in given:
         found["weights"] = checked_array("weights_init", given["weights_init"], (k,))
@@ -647,23 +648,21 @@ def checked_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) 
                 "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
             )
     if "means_init" in given:
-        found["means"] = checked_array("means_init", given["means_init"], (k, d))[:, own]
+        found["means"] = checked_array("means_init", given["means_init"], (k, d), own)
     if "precisions_init" in given:
-        shape = shape if kind.startswith("tied") else (k, *shape)
-        precisions = checked_array("precisions_init", given["precisions_init"], shape)
-        precisions = precisions[None] if kind.startswith("tied") else precisions
-        if kind.endswith("spherical"):
+        lead = () if kind.startswith("tied") else (k,)
+        places = {"spherical": (), "diag": (own,)}.get(form, (own[:, None], own))
+        value = given["precisions_init"]
+        precisions = checked_array("precisions_init", value, (*lead, *shape), *places)
+        precisions = precisions.reshape(-1, *precisions.shape[len(lead) :])
+        if form == "spherical":
             precisions = np.repeat(precisions[:, None], len(own), axis=1)
-        elif kind.endswith("diag"):
-            precisions = precisions[:, own]
-        else:
-            precisions = precisions[:, own[:, None], own]
         found["covariances"] = inverse_of(precisions)
     return found
 
 
-def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
-    """Return an array that the user gave, or raise."""
+def checked_array(name: str, value: Any, shape: tuple[int, ...], *places: Places) -> Floats:
+    """Return an array that the user gave, at places of its last axes, or raise."""
     try:
         array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -676,6 +675,7 @@ def checked_array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
             shape=array.shape,
             expected=shape,
         )
+    array = array[..., *places] if places else array
     if not np.isfinite(array).all():
         raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
     return array
