@@ -241,11 +241,10 @@ def test_the_reference_has_every_public_name(room):
 ESTIMATORS = {
     "spherical_mixture": implicitmoments.SphericalMixture,
     "gaussian_mixture": implicitmoments.GaussianMixture,
-    "mixture_density": implicitmoments.SphericalMixtureDensity,
+    "densities": implicitmoments.SphericalMixtureDensity,
     "clustering": implicitmoments.SphericalMixtureClusterer,
     "activations": implicitmoments.ActivationSumRegressor,
     "regression_mixture": implicitmoments.RegressionMixture,
-    "regression_density": implicitmoments.RegressionMixtureDensity,
 }
 LEARNER_HEADINGS = [
     "What it is for",
@@ -260,10 +259,8 @@ LEARNER_HEADINGS = [
     "Mathematics",
 ]
 ALGORITHMS = [
-    "density_expansion",
     "pair_test",
     "activation_polynomial",
-    "regression_expansion",
 ]
 ALGORITHM_HEADINGS = ["Steps", "Cost", "When it fails", "In the code"]
 
