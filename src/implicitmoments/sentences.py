@@ -146,17 +146,6 @@ NOTES: dict[str, str] = {
     "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
     "and the expected misclassification rate is {misclassification_rate:.1%}; use "
     "`SphericalMixture`",
-    "means_nearer": "two means are {found:.1f} noise standard deviations apart, less than "
-    "`separation={separation:g}`; a component may be split into two clusters",
-    "weight_smaller": "a cluster has the weight {found:.2g}, less than "
-    "`smallest_weight={smallest_weight:g}`; it may be a part of a component",
-    "accuracy_not_reached": "the expected errors of a mean, {mean_error:.2g} noise standard "
-    "deviations, and of a weight, {weight_error:.2g}, are not both below `accuracy={accuracy:g}`; "
-    "use about {n:count row}",
-    "accuracy_unknown": "whether `accuracy={accuracy:g}` is reached is unknown: the expected "
-    "errors hold for {k:count cluster} that hardly overlap and for means that have settled, but "
-    "{n} were found, the expected misclassification rate is {rate:.1%}, and means are about "
-    "{left:.2g} noise standard deviations from settling; use `SphericalMixture`",
     "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
     "along some direction: the cluster holds more than one component, or the variance is larger "
     "than {variance:.3g}; use more components, `SphericalMixture`, or another `variance`",

@@ -5,7 +5,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
-from implicitmoments.clustering.recursion import Shapes
+from implicitmoments.clustering.pair_test import Landmarks
+from implicitmoments.rows import Rows
 
 S, D = 8.0, 6  # the smallest distance of two means; features
 
@@ -91,14 +92,16 @@ def test_light_components_of_a_far_group_are_found():
     assert np.max(np.min(apart, axis=1)) < 0.8
 
 
-def test_rows_are_assigned_by_the_shape_of_a_cluster():
+def test_rows_go_to_the_part_of_the_nearest_landmark():
     """A cluster of two unresolved components may reach as far as another one."""
     rng = np.random.default_rng(0)
     ends = np.array([[0.0, -40.0], [0.0, 40.0]])[rng.integers(2, size=300)]
-    near = np.tile([12.0, 40.0], (100, 1))
     labels = np.repeat([0, 1], [300, 100])
-    points = np.vstack([ends, near]) + rng.normal(size=(400, 2))
-    np.testing.assert_array_equal(Shapes.of(points, labels).assign(points), labels)
+    points = np.vstack([ends, np.tile([12.0, 40.0], (100, 1))]) + rng.normal(size=(400, 2))
+    places = rng.permutation(400)[:100]
+    same = labels[places, None] == labels[None, places]
+    parts = Landmarks(Rows.of(points), places, same).parts(2)
+    assert sorted(part.n for part in parts) == [100, 300]
     centres = np.stack([points[labels == c].mean(axis=0) for c in range(2)])
     nearest = np.argmin(np.linalg.norm(points[:, None] - centres, axis=2), axis=1)
     assert np.mean(nearest != labels) > 0.2

@@ -1,11 +1,9 @@
 """Clusters by the pairwise test on differences of rows (Theorem 4.19)."""
 
-from implicitmoments.clustering.bayes_rule import BayesRule, measure_clusters, reassign_rows
 from implicitmoments.clustering.estimator import SphericalMixtureClusterer
+from implicitmoments.clustering.pair_test import BayesRule
 
 __all__ = [
     "BayesRule",
     "SphericalMixtureClusterer",
-    "measure_clusters",
-    "reassign_rows",
 ]

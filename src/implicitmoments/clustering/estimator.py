@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import array_api_compat
 import numpy as np
 from scipy.spatial.distance import pdist
-from scipy.special import gammaincinv
 from scipy.stats import chi
 from sklearn.base import (
     BaseEstimator,
@@ -21,32 +20,31 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import move_like, to_numpy
-from implicitmoments.clustering.bayes_rule import BayesRule, measure_clusters, refine, settle
-from implicitmoments.clustering.diagnostics import (
-    GIVEN,
-    evidence_of,
-    find_notes,
+from implicitmoments.arrays import as_double, move_like, to_numpy
+from implicitmoments.clustering.pair_test import (
+    WIDE,
+    BayesRule,
+    excess_variance,
+    find_means,
+    hold_coordinates,
+    members_of,
+    rule_of,
 )
-from implicitmoments.clustering.pairwise_test import FEWEST, hold_coordinates
-from implicitmoments.clustering.recursion import PairTestOptions, find_means, largest_variance
 from implicitmoments.description import SphericalMixtureClustererDescription, as_floats
 from implicitmoments.estimator import Fact, FittedEstimator, constant_notes
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
-from implicitmoments.moments.mean_span import find_span
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.moments.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.picture_data import OVERLAP, Distribution, FitView, Means, RowSample
 from implicitmoments.rows import ArraySource, RandomState, Rows
 from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
 from implicitmoments.validation import (
+    ROWS_PER_COMPONENT,
     check_enough_rows,
     check_even_order,
-    check_method,
-    check_number,
-    check_positive_number,
     check_variance,
     check_whole,
     check_whole_or,
@@ -54,11 +52,12 @@ from implicitmoments.validation import (
 
 HIGHEST_ORDER = 20  # limit of `order`: 4.5 deviations to this power leave 3 of 16 digits
 FEWEST_ROWS = 4  # two differences, one in each half of the rows
-LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
 # size of the subsample to which a mixture is fitted for its variance: in all and per component
 SAMPLE_ROWS, SAMPLE_ROWS_EACH = 20_000, 400
-ENOUGH = 0.99  # probability that a component of the smallest weight has enough landmarks
-NAMES = ("order", "threshold", "split_rate", "merge_rate", "same_rate")  # of the test
+# From these on there is a note, and below them evidence for the clusters.
+UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
+OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
+RATES = ("split_rate", "merge_rate", "same_rate")  # of the test
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -89,32 +88,13 @@ class SphericalMixtureClusterer(
         The common variance :math:`\sigma^2`, where it is known; by default the mean of the
         smallest eigenvalues of the covariance, and with more components than features that of
         :class:`SphericalMixture` on a sample of the rows.
-    separation : float, optional
-        The theorem's s: a lower bound of the distance between two means, in units of
-        :math:`\sigma`. With ``smallest_weight`` it decides which clusters are too wide to be
-        one component; alone it can only lower that limit, since the lighter a component is, the
-        less it widens a cluster. A note reports means that are nearer.
-    smallest_weight : float, optional
-        The theorem's :math:`w_{\min}`: a lower bound of the weights. There are then enough
-        landmarks for a component of this weight, and a note reports a cluster that is smaller.
-    accuracy : float, optional
-        The theorem's :math:`\alpha`: the largest error of a weight, and of a mean in units of
-        :math:`\sigma`. Means and weights are then refined by posterior probabilities of the
-        rows until they have settled, in at most 100 passes. A note reports the number of rows it
-        takes if they are too few, and another one that the accuracy is unknown if clusters
-        overlap, are fewer than k or have not settled.
     order : int or "auto", default "auto"
         The even order of the moment that is used. ``"auto"`` takes the order among 2, 4 and 6 with
-        the smallest estimated error rates of the test, of those that are affordable.
+        the smallest estimated error rates of the test, of those that are affordable; higher
+        orders are tried only while the test is not reliable.
     n_landmarks : int or "auto", default "auto"
-        Number of rows tested pair by pair; by default 40 per component, at least 400, and enough
-        for ``smallest_weight``. Wide clusters are tested again with as many.
-    method : {"closed_form", "paper"}, default "closed_form"
-        How moments are estimated. ``"paper"``: by algorithm Implicit-Moment-Estimation, and
-        evaluated with auxiliary draws; for comparison, it is slower and needs far more rows.
-    n_draws : int, optional
-        Auxiliary draws of ``method="paper"`` per evaluation. By default the mean over them is
-        exact where it is affordable, and otherwise over as many as the box takes.
+        Number of rows tested pair by pair; by default 40 per component, and at least 400. Wide
+        clusters are tested again with as many.
     drop_outliers : bool, default True
         Leave out rows far from the bulk that have too few neighbours to be a component.
         ``stats_["outliers"]`` counts them.
@@ -143,24 +123,20 @@ class SphericalMixtureClusterer(
         ``split_rate`` and ``merge_rate``, the estimated error rates of the test on pairs of the
         same and of two components, and ``same_rate``, the proportion of pairs of the same
         component, all of the least reliable test that no other one followed; ``n_tests``, of
-        groups of rows; ``distance_left``, with an accuracy, how far means and weights are from
-        settling; ``mean_error`` and ``weight_error``, the largest expected error of a mean
-        in units of :math:`\sigma` and of a weight, from the number of rows alone;
-        ``separation``, the smallest distance between two means in units of :math:`\sigma`;
-        ``misclassification_rate``, expected; ``within_variance``, the largest variance
-        within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
+        groups of rows; ``separation``, the smallest distance between two means in units of
+        :math:`\sigma`; ``misclassification_rate``, expected; ``within_variance``, the largest
+        variance within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     See Also
     --------
     SphericalMixture : Spherical covariances, one variance or several.
     GaussianMixture : Covariances of any shape.
-    implicitmoments.theory.clustering_bound : Rows by Theorem 4.19.
 
     Notes
     -----
-    Rows are read in five passes, up to 100 more with ``accuracy``, and never held; coordinates on
-    the span of the means are, of at most a million rows, from which pairs and landmarks are drawn.
+    Rows are read in four passes and never held; coordinates on the span of the means are, of at
+    most a million rows, from which pairs and landmarks are drawn.
 
     ``means_``, ``weights_`` and the result of :meth:`transform` have the precision of the rows.
     Sums over all rows and ``variance_`` are in float64.
@@ -195,13 +171,8 @@ class SphericalMixtureClusterer(
     n_components: int = 2
     _: KW_ONLY
     variance: float | None = None
-    separation: float | None = None
-    smallest_weight: float | None = None
-    accuracy: float | None = None
     order: int | str = "auto"
     n_landmarks: int | str = "auto"
-    method: str = "closed_form"
-    n_draws: int | None = None
     drop_outliers: bool = True
     random_state: RandomState = None
     rows_per_block: int | None = None
@@ -219,44 +190,58 @@ class SphericalMixtureClusterer(
         self._check_rows(n_used + near.n_outliers)
         # 1. Reduce to the span of the means, in units of the noise.
         span = find_span(rows, k, self._noise_variance(rows, seed))
-        found, means = None, span.center[None, :]
+        means, found, held = span.center[None, :], None, None
         if k > 1:
-            held = hold_coordinates(rows, span, seed)
             # 2 to 4. Moments of differences of rows, the test of pairs that they give, clusters of
-            # the graph of tests of landmarks; wide groups of rows again, by moments of their own.
-            found = find_means(held, k, self._test_options(seed))
+            # the graph of tests of landmarks; wide clusters again, by moments of their own.
+            held = hold_coordinates(rows, span, seed)
+            order = None if self.order == "auto" else int(self.order)
+            n = None if self.n_landmarks == "auto" else int(self.n_landmarks)
+            found = find_means(held, k, seed, order, n)
             means = span.restore(found.means)
         # 5. Means and weights of all rows, assigned by the Bayes rule.
-        rule = BayesRule(means, np.full(len(means), 1.0 / len(means)), span.variance)
-        rule, left = settle(rows, rule), None
-        if self.accuracy is not None:
-            rule, left = refine(rows, rule, self.accuracy)
-        order = np.argsort(-rule.weights, kind="stable")
-        rule = BayesRule(rule.means[order], rule.weights[order], rule.variance)
+        rule = rule_of(means, span.variance).settle(rows)
+        heaviest = np.argsort(-rule.weights, kind="stable")
+        rule = BayesRule(rule.means[heaviest], rule.weights[heaviest], rule.variance)
         means = restore_columns(rule.means, rows.constants)
         self.means_, self.weights_ = (move_like(a, probe) for a in (means, rule.weights))
         self.variance_ = rule.variance
         test = None if found is None else found.test
-        self.order_, self.threshold_ = (getattr(test, each, None) for each in NAMES[:2])
-        spread = measure_clusters(rows, rule, span)
+        self.order_, self.threshold_ = (getattr(test, a, None) for a in ("order", "threshold"))
         floor = second_moment_floor(rows.n_features, n_used)
         self.stats_ = {
             "n_landmarks": 0 if found is None else found.n_landmarks,
-            "n_tests": 0 if found is None else len(found.levels),
+            "n_tests": 0 if found is None else found.n_tests,
             "rows_used": n_used,
             "outliers": near.n_outliers,
-            "method": self.method,
             "separation": float(np.min(pdist(rule.means), initial=math.inf)) / span.sigma,
-            "misclassification_rate": spread.error_rate,
-            "within_variance": spread.largest_variance,
-            **rule.standard_errors(n_used),
-            **({} if left is None else {"distance_left": left}),
-            **({} if test is None else {name: getattr(test, name) for name in NAMES}),
+            **measure_spread(held, rule, span),
+            **({} if test is None else {name: getattr(test, name) for name in RATES}),
             **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
-        given = {name: getattr(self, name) for name in GIVEN}
-        self.notes_ = find_notes(self.stats_, span, rule, k, given)
-        self.notes_ += constant_notes(self, rows.constants)
+        self.notes_ = constant_notes(self, rows.constants)
+        self.notes_[:0] = self._find_notes(span)
+
+    def _find_notes(self, span: SphericalSpan) -> list[Note]:
+        """Return notes on possible errors of the clusters."""
+        stats, k, found = self.stats_, self.n_components, self._k()
+        values, notes = {"variance": span.variance}, []
+        if stats["outliers"]:
+            notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
+        if stats["rows_used"] < ROWS_PER_COMPONENT * k:
+            notes.append(Note("few_rows_per_component", {"n": stats["rows_used"], "k": k}))
+        flat = smallest_variance(span, stats["rows_used"])
+        if flat is not None:
+            notes.append(Note("flat_direction", {"ratio": flat, **values}))
+        if found < k:
+            notes.append(Note("fewer_clusters", {"n": found, "k": k}))
+        rates = {name: stats.get(name, 0.0) for name in RATES[:2]}
+        if sum(rates.values()) > UNRELIABLE or stats["misclassification_rate"] > OVERLAPPING:
+            apart = {name: stats[name] for name in ("separation", "misclassification_rate")}
+            notes.append(Note("separation_too_small", {**apart, **rates}))
+        if stats["within_variance"] > WIDE:
+            notes.append(Note("cluster_wide", {"ratio": stats["within_variance"], **values}))
+        return notes
 
     def _label(self, X: Any) -> None:
         self.__dict__.pop("labels_", None)  # of an earlier fit
@@ -330,8 +315,19 @@ class SphericalMixtureClusterer(
         return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
 
     def _evidence(self) -> list[Fact]:
-        # one cluster is no finding; evidence against clusters is in the notes of the fit
-        notes = () if self._k() == 1 else evidence_of(self.stats_)
+        # one cluster is no finding; a wide one is no unit of distances
+        stats = self.stats_
+        if self._k() == 1 or stats["within_variance"] > WIDE:
+            return []
+        notes = [Note("clusters_spherical", {"ratio": stats["within_variance"]})]
+        rate = stats["misclassification_rate"]
+        if rate <= OVERLAPPING:
+            notes.append(
+                Note("means_separated", {"separation": stats["separation"], "rate": rate})
+            )
+        rates = {"split": stats["split_rate"], "merge": stats["merge_rate"]}
+        if sum(rates.values()) <= UNRELIABLE:
+            notes.append(Note("pairwise_test_reliable", rates))
         return [Fact(True, note) for note in notes]
 
     def _component_view(self, rows: RowSample) -> Means:
@@ -355,14 +351,6 @@ class SphericalMixtureClusterer(
         k = check_whole("n_components", self.n_components, 1)
         check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
         check_variance(self.variance)
-        for name in GIVEN:
-            if getattr(self, name) is not None:
-                check_positive_number(name, getattr(self, name))
-        if self.smallest_weight is not None:
-            check_number("smallest_weight", self.smallest_weight, 0.0, 1.0 / k)
-        check_method(self.method)
-        if self.n_draws is not None:
-            check_whole("n_draws", self.n_draws, 1)
 
     def _check_rows(self, n: int) -> None:
         k = self.n_components
@@ -388,18 +376,16 @@ class SphericalMixtureClusterer(
             mixture.fit(sample.block["x"], sample_weight=sample.block.get("counts"))
         return float(mixture.variance_)
 
-    def _test_options(self, seed: int) -> PairTestOptions:
-        k, w, n = self.n_components, self.smallest_weight, self.n_landmarks
-        if n == "auto":
-            # at least 3 of each component, with probability 0.99 for each
-            enough = 0 if w is None else math.ceil(gammaincinv(FEWEST, ENOUGH) / w)
-            n = max(FEWEST_LANDMARKS, enough)
-        return PairTestOptions(
-            orders=None if self.order == "auto" else (int(self.order),),
-            n_landmarks=int(n),
-            per_component=LANDMARKS if self.n_landmarks == "auto" else 0,
-            method=self.method,
-            n_draws=self.n_draws,
-            widest=largest_variance(k, self.separation, w),
-            seed=seed,
-        )
+
+def measure_spread(held: Rows | None, rule: BayesRule, span: SphericalSpan) -> dict[str, float]:
+    """Return the expected misclassification rate and the largest variance within a cluster."""
+    if held is None:  # a single cluster
+        return {"misclassification_rate": 0.0, "within_variance": 1.0}
+    x = held.block["x"]
+    inside = BayesRule(to_numpy(span.coordinates(rule.means)), rule.weights, 1.0)
+    wrong = to_numpy(as_double(inside.error_rates(x)))
+    clusters = members_of(held, to_numpy(inside.assign(x)))
+    return {
+        "misclassification_rate": float(wrong @ held.counts) / held.total,
+        "within_variance": max(1.0, *map(excess_variance, clusters)),
+    }

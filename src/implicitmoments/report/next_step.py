@@ -88,7 +88,6 @@ ANSWERS: dict[str, Changes] = {
     "density_differs": _further,
     "degree_at_limit": _further,
     "separation_too_small": _set("SphericalMixture"),
-    "accuracy_unknown": _set("SphericalMixture"),
     "fewer_clusters": _same("n_components", "n"),
     "samples_differ": _other_shapes,
 }

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from implicitmoments.clustering import pairwise_test
+from implicitmoments.clustering import pair_test
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments.mean_span import find_span
 from implicitmoments.problems import PairwiseDifferenceProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import ArraySource, MemoryBudget, Rows
-from implicitmoments.testing import refuses
 
 K, D = 4, 8
 
@@ -24,10 +23,9 @@ def data(separation=8.0, n=20_000, seed=0):
     return X, truth, find_span(Rows.of(X), K, None)
 
 
-def chosen(X, span, orders=(2, 4, 6), **options):
-    held = pairwise_test.hold_coordinates(Rows.of(X), span)
-    moments = {t: pairwise_test.difference_moments(held, K, t, **options) for t in orders}
-    return pairwise_test.choose_test(moments, pairwise_test.random_differences(held, 0))
+def chosen(X, span, order=None):
+    held = pair_test.hold_coordinates(Rows.of(X), span)
+    return pair_test.choose_test(held, K, np.random.default_rng(0), order)
 
 
 def labelled_pairs(X, truth, rng, n=20_000):
@@ -39,8 +37,8 @@ def test_the_statistic_is_that_of_dense_tensors(rng):
     """Nothing is left out where there is room for all symmetric tensors."""
     X, _ = make_spherical_mixture(300, 3, 2, radius=3.0, random_state=0)
     span = find_span(Rows.of(X), 3, 1.0)
-    held = pairwise_test.hold_coordinates(Rows.of(X), span)
-    moments = pairwise_test.difference_moments(held, 3, 4)
+    held = pair_test.hold_coordinates(Rows.of(X), span)
+    moments = pair_test.choose_test(held, 3, rng, 4).moments
     rows = PairwiseDifferenceProblem(held).rows.points
     M = np.mean(hermite_dense(rows, 4), axis=0) * math.sqrt(math.factorial(4))
     points = rng.normal(size=(20, 2))
@@ -70,7 +68,7 @@ def test_a_smaller_separation_is_noticed():
     rates = []
     for separation in (2.0, 4.0, 8.0):
         X, _, span = data(separation)
-        test = chosen(X, span, orders=(2, 4))
+        test = chosen(X, span)
         rates.append(test.split_rate + test.merge_rate)
     assert rates == sorted(rates, reverse=True)
     assert rates[0] > 0.3
@@ -91,24 +89,24 @@ def test_rows_of_weight_zero_do_not_count():
     X, _, span = data(n=4_000)
     far = np.vstack([X, X + 50.0])
     counts = np.concatenate([np.ones(len(X)), np.zeros(len(X))])
-    held = pairwise_test.hold_coordinates(Rows.of(far, counts=counts), span)
-    assert np.max(np.abs(pairwise_test.random_differences(held, 0))) < 20
-    moments = pairwise_test.difference_moments(held, K, 2)
-    alone = pairwise_test.difference_moments(
-        pairwise_test.hold_coordinates(Rows.of(X), span), K, 2
+    held = pair_test.hold_coordinates(Rows.of(far, counts=counts), span)
+    assert np.max(np.abs(pair_test.random_differences(held, np.random.default_rng(0)))) < 20
+    test, alone = (
+        pair_test.choose_test(each, K, np.random.default_rng(0), 2)
+        for each in (held, pair_test.hold_coordinates(Rows.of(X), span))
     )
     points = np.eye(span.p)
-    np.testing.assert_allclose(moments.hermite(points), alone.hermite(points))
+    np.testing.assert_allclose(test.moments.hermite(points), alone.moments.hermite(points))
 
 
 def test_rows_count_as_often_as_they_are_drawn():
     X, truth, span = data(n=4_000)
     counts = np.where(truth.labels == 0, 3.0, 1.0)
-    held = pairwise_test.hold_coordinates(Rows.of(X, counts=counts), span)
+    held = pair_test.hold_coordinates(Rows.of(X, counts=counts), span)
     np.testing.assert_array_equal(held.counts, counts)
-    equal = pairwise_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span)
+    equal = pair_test.hold_coordinates(Rows.of(X, counts=0 * counts + 2.0), span)
     assert not equal.weighted_rows
-    drawn = pairwise_test.draw_places(held, 20_000, np.random.default_rng(0), again=True)
+    drawn = pair_test.draw_places(held, 20_000, np.random.default_rng(0), again=True)
     expected = counts[truth.labels == 0].sum() / counts.sum()
     assert np.mean(truth.labels[drawn] == 0) == pytest.approx(expected, abs=0.02)
 
@@ -116,27 +114,20 @@ def test_rows_count_as_often_as_they_are_drawn():
 def test_of_many_rows_a_sample_is_held():
     X, _, span = data(n=20_000)
     rows = Rows(ArraySource(X), budget=MemoryBudget(held=2_000 * 32))
-    held = pairwise_test.hold_coordinates(rows, span, seed=3)
+    held = pair_test.hold_coordinates(rows, span, seed=3)
     assert held.points.shape == (2_000, span.p)
     distances, places = cKDTree(span.coordinates(X)).query(held.points)
     assert distances.max() < 1e-9
     assert len(set(places)) == 2_000
-    moments = {t: pairwise_test.difference_moments(held, K, t) for t in (2, 4)}
-    test = pairwise_test.choose_test(moments, pairwise_test.random_differences(held, 0))
-    assert test.split_rate + test.merge_rate < 0.05
-
-
-def test_the_paper_gives_a_test_too():
-    X, _, span = data()
-    test = chosen(X, span, orders=(2,), method="paper")
+    test = pair_test.choose_test(held, K, np.random.default_rng(0))
     assert test.split_rate + test.merge_rate < 0.05
 
 
 def test_the_matrix_of_tests_is_symmetric(rng):
     X, truth, span = data()
-    test = chosen(X, span, orders=(2,))
+    test = chosen(X, span, order=2)
     rows = span.coordinates(X[:60])
-    same = pairwise_test.same_matrix(test, rows, pairs_per_block=100)
+    same = test.matrix(rows)
     np.testing.assert_array_equal(same, same.T)
     assert np.all(np.diag(same))
     i, j = np.triu_indices(60, 1)
@@ -145,11 +136,6 @@ def test_the_matrix_of_tests_is_symmetric(rng):
 
 
 def test_orders_that_cost_too_much_are_left_out():
-    assert pairwise_test.affordable_orders(6, 5) == (2, 4, 6)
-    assert pairwise_test.affordable_orders(30, 20) == (2, 4)
-    assert pairwise_test.affordable_orders(200, 100) == (2,)
-
-
-def test_no_orders_are_refused():
-    with refuses("no_orders"):
-        pairwise_test.choose_test({}, np.zeros((3, 2)))
+    assert pair_test.affordable_orders(6, 5) == (2, 4, 6)
+    assert pair_test.affordable_orders(30, 20) == (2, 4)
+    assert pair_test.affordable_orders(40, 39) == (2,)
