@@ -15,7 +15,7 @@ from implicitmoments.density.expansion import Expansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
 
-BATCH = (2_048, 65_536)  # proposals per batch: vectorised, and limited in memory
+BATCH = 16_384  # proposals at a time: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
 COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 # Rows at which the ratio is evaluated: a distance is then known to 0.003, a clip to a few percent.
@@ -76,15 +76,14 @@ class ClippedDensity:
         return logs + self.reference.log_density(X) - math.log(self.mass)
 
     def sample(
-        self, n_samples: int, *, seed: int, max_proposals: int, batch: tuple[int, int] = BATCH
+        self, n_samples: int, *, seed: int, max_proposals: int, batch: int = BATCH
     ) -> tuple[Floats, int]:
         """Draw coordinates by rejection, and the rest of the rows from G.
 
         End of the proof of Theorem 4.16: x from G is accepted with probability R'(x) / clip.
         Random numbers are keyed by the number of the proposal, so draws do not depend on the size
-        of batches, and fewer draws are the beginning of more. Returns the rows, and the number of
-        proposals up to the last accepted one. ``batch`` is the fewest and the most proposals made
-        at a time.
+        of a batch, and fewer draws are the beginning of more. Returns the rows, and the number of
+        proposals up to the last accepted one.
         """
         if n_samples > max_proposals * self.mass / self.clip:  # as many are expected
             raise self._refusal(n_samples, max_proposals)
@@ -93,9 +92,7 @@ class ClippedDensity:
         while accepted < n_samples:
             if made >= max_proposals:
                 raise self._refusal(n_samples, max_proposals)
-            rate = (accepted + 1) / (made + 1) if made else 1.0
-            wanted = int(1.1 * (n_samples - accepted) / rate)
-            size = min(max(wanted, batch[0]), batch[1], max_proposals - made)
+            size = min(batch, max_proposals - made)
             rng = RowDraws(seed, range(made, made + size), PROPOSALS)
             points = rng.normal(self.reference.p)
             (chosen,) = np.nonzero(rng.uniform() * self.clip < to_numpy(self.ratio(points)))
@@ -124,13 +121,12 @@ def evaluate_rows(
     expansion: Expansion, reference: Reference, sample: Rows
 ) -> tuple[Floats, Floats, Floats]:
     """Return terms of each order, (degree + 1, n), log G, (n,), and the weights of rows, (n,)."""
-    found = []
-    for block in sample.blocks(reference.p + expansion.degree):
-        X = reference.points(block)
-        terms = expansion.orders(reference.coordinates(X))
-        columns = terms, reference.log_density(X), weights_of(block)
-        found.append([to_numpy(column).astype(np.float64) for column in columns])
-    orders, logs, counts = (np.concatenate(c, axis=-1) for c in zip(*found, strict=True))
+    block = sample.block
+    X = reference.points(block)
+    columns = expansion.orders(reference.coordinates(X)), reference.log_density(X)
+    orders, logs, counts = (
+        to_numpy(column).astype(np.float64) for column in (*columns, weights_of(block))
+    )
     return orders, logs, counts
 
 

@@ -301,15 +301,11 @@ class ExpandedDensity(
         """
         seed, n = self._seed(random_state), check_whole("n_samples", n_samples, 1)
         cap = check_whole("max_proposals", self.max_proposals, 1)
-        density, like = self._sampled()
-        points, proposals = density.sample(n, seed=seed, max_proposals=cap)
+        points, proposals = self.hypothesis_.sample(n, seed=seed, max_proposals=cap)
         self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
+        like = getattr(self, "coef_" if self.labelled else "center_")
         drawn = move_like(restore_columns(points, self._constant_values), like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
-
-    @abstractmethod
-    def _sampled(self) -> tuple[ClippedDensity, Array]:
-        """Return the density of rows, labels last, and an array of the library of the rows."""
 
     def _evidence(self) -> list[Fact]:
         # a Gaussian has no degree; a note already says that the density is far from the rows

@@ -24,7 +24,6 @@ from implicitmoments.density.regression_density import (
     RegressionDensity,
     RegressionFrame,
     find_frame,
-    noise_floor,
 )
 from implicitmoments.description import (
     RegressionMixtureDensityDescription,
@@ -243,9 +242,6 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
             function = partial(evaluate_varying, function, constants, epsilon, True)
         return RowFunction(function)
 
-    def _sampled(self) -> tuple[ClippedDensity, Array]:
-        return self.hypothesis_, self.center_
-
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a spherical mixture"
 
@@ -384,8 +380,8 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         share = max(1.0 - float(np.sum(spectrum)), 0.0)
         stats: dict[str, Any] = {"noise_share": share}
         if k > 1:
-            floor = noise_floor(spectrum, rows.total)
-            stats |= spectrum_stats((spectrum, floor, len(frame.basis), 2))
+            # the moment itself has no negative eigenvalue
+            stats |= spectrum_stats((spectrum, -float(spectrum[-1]), len(frame.basis), 2))
 
         @cache
         def moments(degree: int, unit: float) -> GradedExpansion:
@@ -428,9 +424,8 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         return Notes(notes)
 
     def _store(self, density: ClippedDensity, like: Array) -> Notes:
-        expansion: Any = density.expansion
-        self.hypothesis_, stats = RegressionDensity(density, expansion), self.stats_
-        frame = self.hypothesis_.frame
+        self.hypothesis_, stats = RegressionDensity(**vars(density)), self.stats_
+        frame = self.hypothesis_.reference
         slope = frame.whitener @ frame.slope
         self.coef_ = move_like(slope, like)
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
@@ -440,11 +435,8 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
         if y is not None or (isinstance(X, Source) and "y" in X.first()):
-            return RowFunction(self.hypothesis_.log_density, labelled=True)
+            return RowFunction(self.hypothesis_.log_joint, labelled=True)
         return RowFunction(self.hypothesis_.log_marginal)
-
-    def _sampled(self) -> tuple[ClippedDensity, Array]:
-        return self.hypothesis_.density, self.coef_
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw labels given points, by inversion of their conditional distribution.
@@ -477,7 +469,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         return f"a density of degree {self.degree_} for a mixture of regressions"
 
     def _component_view(self, rows: RowSample) -> Densities:
-        frame = self.hypothesis_.frame
+        frame = self.hypothesis_.reference
         directions = frame.basis @ frame.whitener.T
         logs = as_floats(self.score_samples(rows.given, rows.y))
         residuals = rows.y - rows.x @ as_floats(self.coef_) - float(self.intercept_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -165,16 +165,6 @@ def find_frame(
     return replace(frame, basis=basis), values[::-1]
 
 
-def noise_floor(spectrum: Floats, n: float) -> float:
-    """Return what noise gives the second moment of the regressors.
-
-    The edge of the semicircle law for Gaussian z, whose weights have a mean square of 1/2, or
-    minus the smallest eigenvalue, since the moment itself has no negative one.
-    """
-    edge = 2 * math.sqrt(len(spectrum) / (2 * n))
-    return max(edge, -float(spectrum[-1]))
-
-
 def _sum_squares(block: Block) -> Sums:
     xp, squares = namespace_of(block["y"]), weights_of(block) * block["y"] ** 2
     return {"squares": xp.sum(squares, dtype=xp.float64)}
@@ -188,36 +178,31 @@ def _sum_second_moment(block: Block) -> Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionDensity:
-    r"""The hypothesis, its marginal and its conditional distributions.
+class RegressionDensity(ClippedDensity):
+    r"""The hypothesis on rows (x, y), its marginal and its conditional distributions.
 
     At a point x the ratio R' to G is a polynomial in z, whose coefficients are found once. The
     density of z, proportional to R'(x, z) times the standard normal one, is tabulated at nodes
     0.01 apart; in a draw it is constant between them.
     """
 
-    density: ClippedDensity  # of rows (x, y), labels last
+    reference: RegressionFrame
     expansion: GradedExpansion
 
-    @property
-    def frame(self) -> RegressionFrame:
-        """The coordinates, and G."""
-        return cast(RegressionFrame, self.density.reference)
-
-    def log_density(self, X: Array, y: Array) -> Array:
+    def log_joint(self, X: Array, y: Array) -> Array:
         """Return the logarithm of the density at rows (n, d) with labels (n,)."""
-        return self.density.log_density(join_labels({"x": X, "y": y}))
+        return self.log_density(join_labels({"x": X, "y": y}))
 
     def log_marginal(self, X: Array) -> Array:
         """Return the logarithm of the density of x alone at rows (n, d)."""
         xp, masses = namespace_of(X), []
-        x, _ = self.frame.standard(X, xp.zeros_like(X[:, 0]))
+        x, _ = self.reference.standard(X, xp.zeros_like(X[:, 0]))
         for _, _, density in self._label_densities(x):
             ends = (density[:, 0] + density[:, -1]) / 2
             masses.append((xp.sum(density, axis=1) - ends) * STEP)
         with np.errstate(divide="ignore"):
-            logs = xp.log(xp.concat(masses) / self.density.mass)
-        return logs + self.frame.log_density_of_points(x)
+            logs = xp.log(xp.concat(masses) / self.mass)
+        return logs + self.reference.log_density_of_points(x)
 
     def sample_labels(self, X: Array, n_samples: int, *, seed: int, first: int = 0) -> Floats:
         """Draw labels at rows (n, d) in main memory: (n, n_samples).
@@ -225,7 +210,7 @@ class RegressionDensity:
         ``first`` is the number of the first row, by which random numbers are keyed.
         """
         rows = np.asarray(to_numpy(X), dtype=np.float64)
-        x, _ = self.frame.standard(rows, np.zeros(len(rows)))
+        x, _ = self.reference.standard(rows, np.zeros(len(rows)))
         z = np.empty((len(rows), n_samples))
         for part, grid, density in self._label_densities(x):
             # with a floor of 0 the polynomial may be negative everywhere: draw from G
@@ -238,16 +223,17 @@ class RegressionDensity:
                 cell = np.minimum(np.searchsorted(below[i], uniform[i]), NODES - 2)
                 left = (below[i, cell] - uniform[i]) / cells[i, cell]
                 z[part.start + i] = grid[cell + 1] - STEP * left
-        labels: Floats = to_numpy(self.frame.labels(x, 0.0))[:, None] + self.frame.scale * z
+        labels: Floats = (
+            to_numpy(self.reference.labels(x, 0.0))[:, None] + self.reference.scale * z
+        )
         return labels
 
     def _label_densities(self, x: Array) -> Iterator[tuple[slice, Floats, Any]]:
         """Yield blocks of points x' with the density of z at the nodes, not normalised."""
-        xp, points = namespace_of(x), self.frame.on_span(x)
-        floor, clip = self.density.floor, self.density.clip
+        xp, points = namespace_of(x), self.reference.on_span(x)
         grid = np.linspace(-REACH, REACH, NODES)
         normal = move_like(np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), x)
         for rows in blocks(range(int(x.shape[0])), DEFAULT_BUDGET.rows_per_block(NODES, x)):
             part = slice(rows.start, rows.stop)
-            ratio = xp.clip(self.expansion.on_grid(points[part, :], grid), floor, clip)
+            ratio = xp.clip(self.expansion.on_grid(points[part, :], grid), self.floor, self.clip)
             yield part, grid, ratio * normal
