@@ -82,10 +82,6 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     ----------
     n_components : int, default 2
         The number k of components. A bound on it is enough.
-    variance : float or array of shape (n_features, n_features), optional
-        The common variance :math:`\sigma^2`, where it is known; a matrix is the covariance
-        :math:`\Sigma` of all components. By default the mean of the smallest eigenvalues of the
-        covariance of the rows, which requires ``n_components <= n_features``.
     degree : int or "auto", default "auto"
         Degree of the polynomial. ``"auto"``: the even degree of the highest held-out likelihood,
         the highest one where they differ by less than a standard error; or the lowest degree whose
@@ -110,6 +106,10 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
+    variance : float or array of shape (n_features, n_features), optional
+        The common variance :math:`\sigma^2`, where it is known; a matrix is the covariance
+        :math:`\Sigma` of all components. By default the mean of the smallest eigenvalues of the
+        covariance of the rows, which requires ``n_components <= n_features``.
 
     Attributes
     ----------
@@ -280,6 +280,26 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     ----------
     n_components : int, default 2
         The number k of components. A bound on it is enough.
+    degree : int or "auto", default "auto"
+        Total degree of the polynomial in (x, y). ``"auto"``: by held-out likelihood and
+        ``epsilon``, as for :class:`SphericalMixtureDensity`.
+    epsilon : float, default 0.05
+        The total variation distance aimed at, of which a lower degree and clipping may each lose
+        a fiftieth; a note says if the distance from the rows is clearly larger.
+    max_degree : int, default 12
+        The highest degree for ``"auto"``.
+    clip : float or "auto", default "auto"
+        The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
+    floor : float, default 1e-6
+        The smallest ratio to G; the paper has 0.
+    max_proposals : int, default 20_000_000
+        The largest number of proposals of ``sample``, after which it raises an error.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
     fit_intercept : bool, default True
         Whether components have intercepts of their own. If not, all lines meet at the mean of x,
         and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
@@ -289,11 +309,6 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         The standard deviation of G along the residual of y, over that of the rows. In this unit
         the expansion of a line converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`. ``"auto"``: the
         scale with the highest held-out likelihood, between 0.5 and 3.
-    degree, epsilon, max_degree, clip, floor
-        As for :class:`SphericalMixtureDensity`, but for a ``max_degree`` of 12; the degree is the
-        total degree in (x, y).
-    max_proposals, drop_outliers, random_state, rows_per_block
-        As for :class:`SphericalMixtureDensity`.
 
     Attributes
     ----------
