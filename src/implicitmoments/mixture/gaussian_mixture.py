@@ -675,7 +675,8 @@ def checked_array(name: str, value: Any, shape: tuple[int, ...], *places: Places
             shape=array.shape,
             expected=shape,
         )
-    array = array[..., *places] if places else array
+    index: tuple[Any, ...] = (..., *places)
+    array = np.asarray(array[index])
     if not np.isfinite(array).all():
         raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
     return array

@@ -117,13 +117,15 @@ def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -
     return take_steps(sample, sums, 5).sums
 
 
-def leading_start(sample: Sample, k: int, rng: np.random.Generator, otherwise: Floats) -> Floats:
-    """Return components (k, s) found on the few directions in which they differ."""
+def leading_start(
+    sample: Sample, k: int, rng: np.random.Generator, patience: int = 0
+) -> Floats | None:
+    """Return components (k, s) found on the few directions in which they differ, if any."""
     found = sample.family.leading(sample.features, sample.weights, k)
     if found is None:
-        return otherwise
+        return None
     small = Sample(found[0], found[1], sample.weights)
-    sums = find_optimum(small, k, rng, patience=0).sums
+    sums = find_optimum(small, k, rng, patience=patience).sums
     shares = small.shares(sums).shares * sample.weights
     return np.asarray(shares @ sample.own, dtype=np.float64)
 
@@ -141,7 +143,8 @@ def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Fl
     starts[0] = merged
     starts[1] = grown_start(sample, k, rng)
     starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
-    starts[3] = leading_start(sample, k, rng, starts[3])
+    leading = leading_start(sample, k, rng)
+    starts[3] = starts[3] if leading is None else leading
     return starts
 
 
@@ -183,6 +186,9 @@ def find_optimum(
     near = sample.family.similar_if_near
     affordable = int(CROSSED_NUMBERS / (len(sample.weights) * k))
     n_starts = 2 if near else min(max(affordable, 4), 8)
+    if near and start is None:
+        start = leading_start(sample, k, rng, patience)
+        patience = patience if start is None else 0  # crossings were tried there
     if start is None:
         starts = first_starts(sample, k, n_starts, rng)
     else:
