@@ -8,7 +8,7 @@ The interpreter that runs the script has the new version, ``--python`` is an int
 old one. Configuration i is drawn from seed ``--first`` + i. Each version runs in one worker
 process with one thread, which fits a small data set first, so that imports are not timed. The time
 of a fit is processor time. The log-likelihoods of both fits, over all rows, are computed here from
-the fitted attributes. EM from the truth is plain EM of the same model: one variance for all
+the fitted attributes; no rows are left out as outliers. EM from the truth is plain EM of the same model: one variance for all
 components, or one noise variance for all lines.
 
 ``--results`` holds one line per configuration. Values in the file are not computed again, so that
@@ -292,7 +292,7 @@ def fit_mixture(rows: Rows, k: int) -> Fit:
     """Fit a mixture by the library of this interpreter."""
     import implicitmoments as im  # noqa: PLC0415  # EM from the truth needs no library
 
-    model: Any = im.SphericalMixture(k, random_state=0).fit(rows.X)
+    model: Any = im.SphericalMixture(k, drop_outliers=False, random_state=0).fit(rows.X)
     parameters = Spheres(model.weights_, model.means_, model.variance_)
     return Fit(parameters, model.stats_.get("outliers", 0))
 
@@ -301,7 +301,7 @@ def fit_regression(rows: Rows, k: int) -> Fit:
     """Fit a mixture of regressions by the library of this interpreter."""
     import implicitmoments as im  # noqa: PLC0415
 
-    model: Any = im.RegressionMixture(k, random_state=0).fit(rows.X, rows.y)
+    model: Any = im.RegressionMixture(k, drop_outliers=False, random_state=0).fit(rows.X, rows.y)
     coefficients = np.column_stack([model.intercept_, model.coef_])
     variances = np.broadcast_to(np.square(model.noise_), len(coefficients))
     parameters = Lines(model.weights_, coefficients, variances)

@@ -7,6 +7,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import implicitmoments as im
+from implicitmoments.mixture.em import Sample
+from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.starts import other_starts
+from implicitmoments.rows import Rows
 from implicitmoments.testing import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
@@ -152,3 +156,13 @@ def test_units_of_columns_do_not_matter(name):
         )
     apart = other.score(X * units) + np.log(units).sum() - one.score(X)
     assert abs(apart) < 1e-9
+
+
+def test_starts_have_as_many_components_as_are_asked_for(rng):
+    """k-means loses a group where few values occur many times."""
+    values = np.array([[0.0, 0.0], [0.0, 1.0], [5.0, 5.0], [9.0, 0.0]])
+    rows = Rows.of(values[rng.integers(4, size=200)] + 1e-9 * rng.normal(size=(200, 2)))
+    family = Gaussians("tied_spherical").prepare(rows)
+    sample = Sample.of(family, rows)
+    for k in (5, 9):
+        assert other_starts(sample, k, 4, rng).shape == (4, k, family.n_own)

@@ -91,6 +91,7 @@ def merged_start(
 ) -> Floats:
     """Return k components (k, s) merged from small groups, some for each component."""
     groups = micro_components(sample, n_groups * k, rng)
+    groups = np.resize(groups, (max(k, len(groups)), groups.shape[1]))  # k-means may lose some
     return list(merge_groups(sample, groups, k))[-1]
 
 
@@ -151,7 +152,7 @@ def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Fl
 def other_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
     """Return further starts (n, k, s): k-means groups where neighbours are similar, or sets."""
     if sample.family.similar_if_near:
-        return np.stack([merged_start(sample, k, rng, 1) for _ in range(n)])
+        return np.stack([merged_start(sample, k, rng, n_groups=1) for _ in range(n)])
     return scattered_starts(sample, k, n, rng)
 
 
