@@ -28,7 +28,7 @@ from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
 
-ONE = 4.0  # times the gain by chance: pairs that lose less by a merge are likely to be one
+ONE = 3.0  # times the gain by chance: pairs that lose less by a merge are likely to be one
 ENOUGH = 10  # rows per parameter that two components need to be told from one
 SMALL_PART = 0.25  # of the largest gain in BIC: what gains less has the same cause
 MISSING = 2.0  # times what BIC charges for a component that a split has to gain
