@@ -139,14 +139,13 @@ def test_polynomials_of_signed_sums(name):
 
 @pytest.mark.parametrize("name", ["signed and biased", "signed tanh"])
 def test_the_number_of_components_is_found(name):
-    """Of 27 data sets drawn for a count, two had a local minimum of five biased components."""
     right = 0
-    for seed in range(8):
+    for seed in range(4):
         X, y, fresh, _, model = _draw(name, 4_000, seed, noise=0.05, k=2, d=4)
         model.set_params(n_components="auto").fit(X, y)
         assert model.score(*fresh) > 0.995
         right += model.n_components_ == 2
-    assert right >= 6
+    assert right >= 3
 
 
 def test_weights_of_rows_count_them():

@@ -22,7 +22,6 @@ from implicitmoments.activation.network import (
     standard_errors,
 )
 from implicitmoments.activation.polynomial import (
-    FittedPolynomial,
     Polynomial,
     count_components,
     fit_polynomial,
@@ -113,8 +112,9 @@ class ActivationSumRegressor(
         Estimate mean and covariance of the inputs and learn
         :math:`\sum_i w_i \sigma(v_i \cdot \Sigma^{-1/2} (x - m))`. ``"auto"`` does so unless the
         inputs are consistent with mean 0 and covariance I.
-    n_starts : int, default 3
-        Random starts of the refinement, beside that of the moments.
+    n_starts : int, default 4
+        Random starts of the refinement within the span that the moments determine. Twice as many
+        more are tried while a further component would explain a part of the residuals.
     max_iter : int, default 100
         The largest number of steps of the refinement.
     tol : float, default 1e-3
@@ -161,7 +161,8 @@ class ActivationSumRegressor(
         ``hypothesis``, what ``predict`` uses, ``"network"`` or ``"polynomial"``, with
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
         rows; ``held_out_error``, ``error_by_degree``, ``ridge`` and ``turns`` of the polynomial;
-        ``loss_history``, ``n_starts``, ``decoded`` and ``unexplained`` of the network;
+        ``loss_history`` and ``unexplained`` of the network, the share of its squared error that a
+        further component would explain;
         ``whitened``, ``rows_used``; ``outliers_kept``, rows very far from all others, which are
         kept; ``spectra``, ``noise_floor``, ``ranks`` and ``moment_orders`` of the moments.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
@@ -210,7 +211,7 @@ class ActivationSumRegressor(
     degree: int | str = "auto"
     refine: bool = True
     whiten: bool | str = "auto"
-    n_starts: int = 3
+    n_starts: int = 4
     max_iter: int = 100
     tol: float = 1e-3
     random_state: RandomState = None
@@ -230,7 +231,6 @@ class ActivationSumRegressor(
         problem = ActivationSumProblem(
             rows, None, activation, biased=self.fit_bias, whitening=whitening
         )
-        k = self._count(problem)
         k, n = self._count(problem), problem.rows.total
         # 1. Moments, and the polynomial on the subspaces that they determine. Beside a network
         # the polynomial is a start and a check, for which a sample is enough.
@@ -249,8 +249,19 @@ class ActivationSumRegressor(
         # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
             notes += fitted.notes
-        self._store_polynomial(fitted, k, problem)
-        self.stats_["outliers_kept"], self.notes_ = n_extreme, notes
+        for name in OF_NETWORK:  # of an earlier fit, with refinement
+            self.__dict__.pop(name, None)
+        self.activation_, self.whitening_ = activation, whitening
+        self.n_components_, self.degree_ = k, fitted.degree
+        self._hypothesis: Polynomial | Network = fitted.polynomial
+        self.polynomial_, self.notes_ = fitted.polynomial, notes
+        self.stats_: dict[str, Any] = {
+            "rows_used": rows.kept,
+            "outliers_kept": n_extreme,
+            "whitened": whitening is not None,
+            "hypothesis": "polynomial",
+            **fitted.measurements(n),
+        }
         if found is not None:
             self._store_network(found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
@@ -339,22 +350,6 @@ class ActivationSumRegressor(
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
 
-    def _store_polynomial(
-        self, fitted: FittedPolynomial, k: int, problem: ActivationSumProblem
-    ) -> None:
-        for name in OF_NETWORK:  # of an earlier fit, with refinement
-            self.__dict__.pop(name, None)
-        self.activation_, self.whitening_ = problem.activation, problem.whitening
-        self.n_components_, self.degree_ = k, fitted.degree
-        self.polynomial_ = fitted.polynomial
-        self._hypothesis: Polynomial | Network = fitted.polynomial
-        self.stats_: dict[str, Any] = {
-            "rows_used": problem.rows.kept,
-            "whitened": self.whitening_ is not None,
-            "hypothesis": "polynomial",
-            **fitted.measurements(problem.rows.total),
-        }
-
     def _store_network(self, found: Found, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose the predictor."""
         best, parity = found.fitted, problem.parity
@@ -377,8 +372,6 @@ class ActivationSumRegressor(
         self.stats_ |= {
             "network_error": best.expected_error(problem.rows.total),
             "loss_history": best.history,
-            "n_starts": found.n_starts,
-            "decoded": found.decoded,
             "unexplained": found.unexplained,
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:

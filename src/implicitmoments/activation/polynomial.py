@@ -61,7 +61,7 @@ TURNING_ROUNDS = 3  # the span hardly turns after two
 MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
 SMALL_TURN = 0.02  # sine of an angle that costs 0.04 % of a direction's energy
 CONTRACTIONS = 12  # of order 3; an odd activation needs 5 to 8 in 50 features
-DIFFERENCE = 1e-3  # of a central difference
+DIFFERENCE = 1e-3  # of a difference quotient: enough for a direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +124,6 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.pairs)
-
-    @property
-    def numbers(self) -> int:
-        """Numbers made per row; outer products of images are the widest."""
-        return len(self) + 1 + max(self.chain.dim(n) for n in range(self.chain.order + 1)) ** 2
 
     @classmethod
     def of(cls, fold: Fold, problem: ActivationSumProblem, degree: int, width: int) -> Features:
@@ -205,9 +200,7 @@ class FittedPolynomial:
     polynomial: Polynomial
     degree: int
     error: float  # held-out mean squared error
-    by_degree: dict[int, float]  # the smallest such error of each degree
-    ridge: float
-    turns: tuple[float, ...] = ()  # sine of the angle by which each round turned the span
+    stats: dict[str, Any]  # of the choice, and of the turns of the span
     steps: tuple[StepReport, ...] = ()  # the moments as they were estimated first
 
     @property
@@ -231,14 +224,8 @@ class FittedPolynomial:
     def measurements(self, n: float) -> dict[str, Any]:
         """Return statistics of the fit to n rows."""
         reports = [(step.spectrum, step.floor, step.rank, step.order) for step in self.steps]
-        return {
-            "held_out_error": self.error,
-            "polynomial_error": self.expected_error(n),
-            "error_by_degree": self.by_degree,
-            "ridge": self.ridge,
-            "turns": self.turns,
-            **spectrum_stats(*reports),
-        }
+        errors = {"held_out_error": self.error, "polynomial_error": self.expected_error(n)}
+        return {**errors, **self.stats, **spectrum_stats(*reports)}
 
 
 def count_components(problem: ActivationSumProblem, at_most: int, *, positive: bool) -> int:
@@ -274,9 +261,14 @@ def first_view(problem: ActivationSumProblem, how: ClosedForm) -> FramedRows:
         return view
     # An affine function is taken off the labels: what is left is orthogonal to 1 and x, so that
     # its products with points are its Hermite moments of orders 2 and 3.
-    products = mean_products(rows, _affine_columns, 2 * d, "affine part of the labels")
+    products = mean_products(
+        rows, lambda b: [with_points(b["x"]), b["y"][:, None]], 2 * d, "affine part of the labels"
+    )
     affine: Floats = np.linalg.pinv(products[:-1, :-1]) @ products[:-1, -1]
-    left = partial(_affine_residual, affine)
+
+    def left(block: Block) -> Array:
+        return block["y"] - with_points(block["x"]) @ move_like(affine, block["x"])
+
     second = (
         label_moments(rows, left, with_points) if problem.has_order(2) else np.zeros((d + 1, 1))
     )
@@ -329,14 +321,6 @@ def pairs_in(basis: Floats, x: Array) -> Array:
     return pair_rows(x @ move_like(basis.T, x)) * move_like(root, x)[None, :]
 
 
-def _affine_residual(affine: Floats, block: Block) -> Array:
-    return block["y"] - with_points(block["x"]) @ move_like(affine, block["x"])
-
-
-def _affine_columns(block: Block) -> list[Array]:
-    return [with_points(block["x"]), block["y"][:, None]]
-
-
 def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
     """Return the rows in a basis (p, d)."""
     center = namespace_of(view.frame.center).zeros_like(view.frame.center)
@@ -361,7 +345,7 @@ def fit_polynomial(
     widths = (Features.of(fold, problem, how.m, width) for width in (2 * k, 3 * k // 2, k))
     features = next(each for each in widths if len(each) <= most or each.width == k)
     fitted = choose_coefficients(problem.rows, features, degrees)
-    return replace(fitted, turns=turns, steps=steps or fold.steps)
+    return replace(fitted, stats={**fitted.stats, "turns": turns}, steps=steps or fold.steps)
 
 
 def find_span(
@@ -388,7 +372,7 @@ def find_span(
         fold = estimate_closed_form(rough, [view])
         features = Features.of(fold, problem, rough.m, how.k)
         products = mean_products(
-            sample.rows, features.columns, features.numbers, "rough polynomial"
+            sample.rows, features.columns, 4 * len(features), "rough polynomial"
         )
         polynomial = features.polynomial(solve_ridge(products, 1e-3), -math.inf, math.inf)
         basis, turn = turn_span(rows, polynomial)
@@ -417,11 +401,12 @@ def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
 
     def columns(block: Block) -> list[Array]:
         x = block["x"]
+        values = polynomial(x)
         moves = [DIFFERENCE * move_like(b, x)[None, :] for b in basis]
-        slopes = [(polynomial(x + b) - polynomial(x - b)) / (2 * DIFFERENCE) for b in moves]
+        slopes = [(polynomial(x + move) - values) / DIFFERENCE for move in moves]
         gradient = namespace_of(x).stack(slopes, axis=1)
         outside = x @ move_like(off.T, x)
-        return [outer_rows(gradient, outside), (block["y"] - polynomial(x))[:, None]]
+        return [outer_rows(gradient, outside), (block["y"] - values)[:, None]]
 
     products = mean_products(rows, columns, 2 * p * (d - p), "turning the span")
     ridge = 1e-6 * max(float(np.trace(products[:-1, :-1])) / (p * (d - p)), TINY)
@@ -458,7 +443,7 @@ def choose_coefficients(
     labels = to_numpy(some.block["y"])
     low, high = float(labels.min()), float(labels.max())
     folds = [fold for fold in (some.split(i, N_FOLDS) for i in range(N_FOLDS)) if fold.kept]
-    width = 2 * len(features) + features.numbers
+    width = 4 * len(features)
     products = [
         mean_products(fold, features.columns, width, "products of features") * fold.total
         for fold in folds
@@ -481,8 +466,8 @@ def choose_coefficients(
     degree, ridge = tried[best]
     by_degree = map(float, errors.reshape(len(degrees), -1).min(axis=1))
     polynomial = features.polynomial(solve(range(len(folds)), degree, ridge), low, high)
-    errors_by_degree = dict(zip(degrees, by_degree, strict=True))
-    return FittedPolynomial(polynomial, degree, float(errors[best]), errors_by_degree, ridge)
+    stats = {"error_by_degree": dict(zip(degrees, by_degree, strict=True)), "ridge": ridge}
+    return FittedPolynomial(polynomial, degree, float(errors[best]), stats)
 
 
 def _sum_errors(

@@ -1,17 +1,16 @@
 r"""Search for a network: starts in the span of the directions, and moves between networks.
 
-The moments give the span and a start. Within the span there are few unknowns, so that many
-networks can be tried on a sample of the rows; what is best there is fitted to all rows and
-features. The residuals of that fit may show directions outside of the span: the search continues
-in the span of what is known then, while the Bayesian information criterion decreases.
+The moments give the span. Within it there are few unknowns, so that many networks can be tried on
+a sample of the rows; what is best there is fitted to all rows and features. The residuals of that
+fit may show directions outside of the span: the search continues in the span of what is known
+then, while the Bayesian information criterion decreases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,8 +28,6 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.activation.polynomial import label_moments, with_points
 from implicitmoments.arrays import TINY, Array, Floats
-from implicitmoments.moments.components import find_components
-from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
 
@@ -56,7 +53,7 @@ class SearchOptions:
     """How a network is searched."""
 
     positive: bool  # keep weights positive
-    n_starts: int  # random starts beside that of the moments
+    n_starts: int  # random starts in the span
     grow: bool  # add components while the criterion decreases: k is an estimate, not a bound
     max_iter: int  # matrices of curvature of a fit to all rows
     tol: float  # a fit ends at this fraction of what fitting so many unknowns removes by chance
@@ -68,8 +65,6 @@ class Found:
     """A network fitted to all rows."""
 
     fitted: FittedNetwork  # in the coordinates of the points
-    n_starts: int  # starts that were tried
-    decoded: int  # components that the moments alone resolved
     in_span: bool  # whether there are too many unknowns for directions to leave the span
     # share of the error that a further component of either sign explains; 0 if not clearly
     unexplained: float
@@ -78,7 +73,7 @@ class Found:
 def find_network(
     problem: ActivationSumProblem, basis: Floats, k: int, options: SearchOptions
 ) -> Found:
-    """Fit weights, directions and biases, from the moments and from random directions.
+    """Fit weights, directions and biases, from random starts in the span.
 
     Parameters
     ----------
@@ -91,42 +86,40 @@ def find_network(
     steps, tol = 0 if in_span else options.max_iter, options.tol * by_chance
     fit = partial(fit_network, rows, max_iter=steps, tol=tol)
     inside = sample_inside(rows, basis, k, START_ROWS)
-    starts = network_starts(problem.of(inside), k, positive=options.positive, rng=rng)
+    draw = partial(random_network, problem.of(inside), k, rng, positive=options.positive)
     swap = partial(exchange, rng=rng, price=len(basis) * np.log(inside.total))
     price = q * np.log(rows.total)
     resize = partial(grow if options.grow else exchange, rng=rng, price=price)
-    first, decoded = next(starts)
-    chosen, found = [first], list[Found]()
+    # an error of the estimated mean of the inputs acts as small biases do
+    least = 0.0 if problem.whitening is None else q / rows.total
+    missing = partial(unexplained_share, rows, rng=rng, price=price, least=least)
+    found = list[Found]()
     for _ in range(MOST_ROUNDS):
         # 1. Starts in the span, improved there; the best is fitted to all rows and features.
-        chosen += [start for start, _ in islice(starts, options.n_starts)]
-        trial = improve(
-            inside, _best_trial(inside, chosen[-options.n_starts - 1 :], CONTINUED), swap
-        )
+        starts = [draw() for _ in range(options.n_starts)]
+        trial = improve(inside, _best_trial(inside, starts, CONTINUED), swap)
         best, unexplained = fit(trial.network.through(basis)), 0.0
         if not in_span:
             # 2. Moves in the span of what the network and its residuals know.
             for move in (resize, partial(drop, price=price)):
                 best = _search_beyond(rows, best, move, fit)
-            # an error of the estimated mean of the inputs acts as small biases do
-            negligible = 0.0 if problem.whitening is None else best.size * q / rows.total
-            if best.loss > negligible:
-                unexplained = unexplained_share(rows, best, rng, price)
-        found.append(Found(best, len(chosen), decoded, in_span, unexplained))
+            unexplained = missing(best)
+        found.append(Found(best, in_span, unexplained))
         # 3. Again from other starts where something is missing, as in a local optimum.
         if not unexplained or best.loss < NOISELESS * best.size:
             break
-    least = min(found, key=lambda each: each.fitted.bic)
-    return replace(least, n_starts=len(chosen))
+    return min(found, key=lambda each: each.fitted.bic)
 
 
 def unexplained_share(
-    rows: Rows, best: FittedNetwork, rng: np.random.Generator, price: float
+    rows: Rows, best: FittedNetwork, rng: np.random.Generator, price: float, least: float
 ) -> float:
     """Return the share of the error that a further component of either sign would explain.
 
-    0 where it does not lower the criterion clearly.
+    0 where it does not lower the criterion clearly, or less than a share of the labels is left.
     """
+    if best.loss <= least * best.size:
+        return 0.0
     inside, basis = known_inside(rows, best.network)
     there = measure_slope(inside, replace(best.network.through(basis.T), positive=False))[0]
     larger = grow(inside, there, rng=rng, price=price)
@@ -207,28 +200,13 @@ def known_directions(rows: Rows, network: Network) -> Floats:
     )
 
 
-def network_starts(
-    inside: ActivationSumProblem, k: int, *, positive: bool, rng: np.random.Generator
-) -> Iterator[tuple[Network, int]]:
-    """Yield networks of weight 1 with the number of components that the moments resolve.
-
-    The first is decoded from the moments where weights are positive and have no biases; all
-    others are random, with inputs of the activations of variance 1.
-    """
-    decode, resolved = positive and not inside.biased and inside.has_order(2), 0
-    while True:
-        directions = rng.standard_normal((k, inside.n_features))
-        biases = rng.standard_normal(k) if inside.biased else None
-        if decode:
-            found = find_components(all_rows(inside), k, seed=int(rng.integers(2**31)))
-            lengths, resolved = np.linalg.norm(found.guesses, axis=1), int(found.resolved.sum())
-            usable = np.isfinite(lengths) & (lengths > 0)
-            directions[usable] = found.guesses[usable]
-        yield (
-            Network(np.ones(k), unit_rows(directions), inside.activation, biases, positive),
-            resolved,
-        )
-        decode, resolved = False, 0
+def random_network(
+    problem: ActivationSumProblem, k: int, rng: np.random.Generator, *, positive: bool
+) -> Network:
+    """Draw a network of weight 1; inputs of its activations have variance 1."""
+    directions = unit_rows(rng.standard_normal((k, problem.n_features)))
+    biases = rng.standard_normal(k) if problem.biased else None
+    return Network(np.ones(k), directions, problem.activation, biases, positive)
 
 
 def exchange(
@@ -240,7 +218,9 @@ def exchange(
         if grown is None:
             return None
         rises = _rises(*weight_equations(rows, grown.network), positive=grown.network.positive)
-        fewer = min((_without(rows, grown.network, i) for i in np.argsort(rises)[:2]), key=_loss)
+        fewer = min(
+            (_without(rows, grown.network, i, QUICK) for i in np.argsort(rises)[:2]), key=_loss
+        )
         if fewer.loss < best.loss:
             return fewer
     return None
@@ -290,12 +270,16 @@ def drop(rows: Rows, best: FittedNetwork, price: float) -> FittedNetwork | None:
     rises = _rises(*weight_equations(rows, network), positive=network.positive)
     i = int(np.argmin(rises))
     left = max(best.loss, NOISELESS * best.size) / rows.total
-    return _without(rows, network, i) if network.k > 1 and rises[i] < 30 * price * left else None
+    return (
+        _without(rows, network, i, TRIAL)
+        if network.k > 1 and rises[i] < 30 * price * left
+        else None
+    )
 
 
-def _without(rows: Rows, network: Network, i: int) -> FittedNetwork:
+def _without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
     rest = fit_weights(rows, network.take(np.arange(network.k) != i))
-    return fit_network(rows, rest, **TRIAL)
+    return fit_network(rows, rest, **further)
 
 
 def _rises(gram: Floats, right: Floats, *, positive: bool) -> Floats:
