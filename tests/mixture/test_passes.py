@@ -112,3 +112,20 @@ def test_single_precision_gives_the_same_fit(fitted):
     assert single.score_samples(*(part[:9].astype(np.float32) for part in rows)).dtype == (
         np.float32
     )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_shared_covariance_of_more_rows_than_the_sample(seed, given):
+    """Sums of a sample with the shared features of all rows would be no mixture."""
+    rng = np.random.default_rng(seed)
+    means = np.array([[0.0, 0.0], [5.0, 0.0], [10.0, 0.0], [3000.0, 0.0]])
+    labels = rng.choice(4, size=3 * SAMPLE_ROWS, p=[0.333, 0.333, 0.333, 0.001])
+    X = means[labels] + rng.normal(size=(len(labels), 2))
+    start = means if given else None
+    model = im.GaussianMixture(4, covariance_type="tied", means_init=start, random_state=0).fit(X)
+    np.testing.assert_allclose(np.sort(model.means_[:, 0]), means[:, 0], atol=1.0)
+    history = model.stats_["mean_log_likelihood_history"]
+    assert history[0] > history[-1] - 0.1
+    assert model.notes_ == []
+    assert model.stats_["misclassification_rate"] < 0.02

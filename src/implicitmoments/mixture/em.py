@@ -125,9 +125,13 @@ class Sample:
             found += np.asarray(part[1])
         return EStep(level, found)
 
-    def shares(self, sums: Floats) -> Shares:
-        """Return the responsibilities of the components of one mixture (k, s) in all rows."""
-        coefficients, _ = coefficients_of(self.family, sums, self.rest)
+    def shares(self, sums: Floats, rest: Floats | None = None) -> Shares:
+        """Return the responsibilities of the components of one mixture (k, s) in all rows.
+
+        ``rest`` are the sums of the shared features that belong to the mixture, if they are not
+        those of the rows.
+        """
+        coefficients, _ = coefficients_of(self.family, sums, self.rest if rest is None else rest)
         new, parts = np.zeros(sums.shape), []
         for _, features, weights in self.blocks(len(sums)):
             found = expect(self.family, coefficients[None], features, weights)
@@ -185,6 +189,10 @@ class Stream:
         """Sums of the shared features."""
         return self.total[self.family.n_own :]
 
+    def with_rest(self, rest: Floats) -> Stream:
+        """Return the rows for one step of a mixture that has other sums of shared features."""
+        return replace(self, total=np.append(self.total[: self.family.n_own], rest))
+
     def e_step(self, sums: Floats) -> EStep:
         """Return log-likelihoods of mixtures (B, k, s) and their sums after one step."""
         coefficients, level = coefficients_of(self.family, sums, self.rest)
@@ -234,7 +242,7 @@ def aligned(features: Array, *, single: bool) -> Array:
     width = -features.shape[1] % ALIGNED
     if isinstance(features, np.ndarray) or width == 0:
         return features
-    padding = xp.zeros_like(features[:, :1]) + xp.zeros_like(features[0, :1])
+    padding = xp.zeros_like(features[:, :1])
     return xp.concat([features, *[padding] * width], axis=1)
 
 

@@ -31,6 +31,7 @@ from implicitmoments.mixture.family import Family, Parameters, all_coefficients
 from implicitmoments.mixture.moves import Improved, improve
 from implicitmoments.mixture.standard_errors import MOST_PARAMETERS, Errors, standard_errors
 from implicitmoments.mixture.starts import (
+    at_least_k,
     decoded_start,
     find_optimum,
     given_start,
@@ -153,6 +154,8 @@ def search(
     elif 3 * few < len(sample.weights):
         small = draw_sample(family, rows, few, rng)
         start = find_optimum(small, k, rng, options.n_moves, patience=0).sums
+        more = sample.n / small.n
+        start = sample.shares(more * start, more * small.rest).sums
     ends = [find_optimum(sample, k, rng, options.n_moves, start=start)]
     ends += [find_optimum(sample, k, rng, options.n_moves) for _ in range(options.n_init - 1)]
     return max(ends, key=lambda end: end.level)
@@ -162,8 +165,7 @@ def plain_start(
     sample: Sample, k: int, options: Options, rng: np.random.Generator, stats: dict[str, Any]
 ) -> Floats:
     """Return a start without a search: k-means groups, or components decoded from moments."""
-    sums = micro_components(sample, k, rng)
-    sums = np.resize(sums, (k, sums.shape[1]))  # equal rows have fewer groups
+    sums = at_least_k(micro_components(sample, k, rng), k)
     if options.initial != "moments":
         return sums
     sums = np.asarray(run_em(sample, sums[None], max_iter=30).sums[0])
@@ -182,7 +184,7 @@ def plain_start(
 def rows_for(family: Family, options: Options) -> int:
     """Return how many rows a search holds, or the checks of a fit without one."""
     each = max(SAMPLE_PER_COMPONENT, 2 * family.n_parameters(1))
-    if options.start is not None:
+    if options.start is not None and options.exact:
         each = CHECKED_PER_COMPONENT
     return max(SAMPLE_ROWS, (options.k or 1) * each)
 
@@ -239,9 +241,12 @@ def run_on_all_rows(
         course = run_em(sample, sums[None], tol=options.tol, max_iter=options.max_iter)
         return sample, course
     exact = Stream.of(sample.family, rows)
+    more = exact.n / sample.n
     sums = (sums * (exact.n / sums[:, 0].sum()))[None]
+    if options.max_iter and len(exact.rest):  # the sample's shared features belong to its sums
+        sums = exact.with_rest(more * sample.rest).e_step(sums).sums
     first = Course(np.zeros(1), sums)
-    if sample.in_single(sums[0] * (sample.n / exact.n)) is not sample:
+    if sample.in_single(sums[0] / more) is not sample:
         fast, tol = replace(exact, single=True), max(options.tol, 2 * SINGLE_ERROR[0])
         first = run_em(fast, sums, tol=tol, max_iter=max(0, options.max_iter - EXACT_STEPS))
     last = run_em(exact, first.sums, tol=options.tol, max_iter=options.max_iter - first.n_iter)
@@ -399,7 +404,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         )
         self.lower_bound_ = fit.level / fit.n
         self.n_iter_, self.converged_ = fit.course.n_iter, fit.course.converged
-        found = sample.shares(fit.sums * (sample.n / fit.n))
+        part = sample.n / fit.n
+        found = sample.shares(part * fit.sums, part * fit.rest)
         rng = np.random.default_rng(0)
         evidence = Evidence(sample, found, parameters, prospects, end.settled, rng)
         self.notes_ = Notes([*fit_notes(evidence), *self._limit_notes(), *notes])
@@ -465,8 +471,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         share = (batch.n / seen) ** FORGETTING
         sums, rest = (state[name] * (batch.n / old) for name in ("sums", "rest"))
         # the sums so far determine the mixture, also what its components share
-        before = replace(batch, total=np.append(batch.total[: family.n_own], rest))
-        new = before.e_step(sums[None])
+        new = batch.with_rest(rest).e_step(sums[None])
         level = float(new.levels[0])
         base = family.coefficients(family.estimate(sums, family.pool(sums, rest)))[1]
         if base is not None:

@@ -133,8 +133,8 @@ class Family(ABC):
         if isinstance(features, np.ndarray):
             return coefficients @ features.swapaxes(-1, -2)
         width = features.shape[-1] - coefficients.shape[-1]  # of padding
-        padding = xp.zeros_like(coefficients[..., :1]) + xp.zeros_like(features[0, :width])
-        coefficients = xp.concat([coefficients, padding], axis=-1)
+        padding = [xp.zeros_like(coefficients[..., :1])] * width
+        coefficients = xp.concat([coefficients, *padding], axis=-1)
         # the logits of a row side by side, as kernels of GPUs want them
         return xp.matrix_transpose(features @ xp.matrix_transpose(coefficients))
 

@@ -278,6 +278,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit lines, leave out rows far from all of them, and go on from there."""
         self._stream = None
+        self._lines_before: Parameters | None = None
         given, notes = self._select_rows(rows)
         rows, fit = given, self._fit_rows(given, np.random.default_rng(seed))
         for _ in range(OUTLIER_ROUNDS if self.drop_outliers and self.noise != "student" else 0):
@@ -288,7 +289,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             if rule is None:
                 break
             self._near, rows = rule, rows.kept_by(rule)
-            self._lines_before: Parameters | None = found if enough.all() else None
+            again = enough.all() and self.n_components != "auto"
+            self._lines_before = found if again else None
             fit = self._fit_rows(rows, np.random.default_rng(seed))
         if given.kept > rows.kept:
             notes.append(Note("outliers_dropped", {"n": given.kept - rows.kept}))

@@ -8,7 +8,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
-from implicitmoments.mixture.family import Parameters, Places
+from implicitmoments.mixture.family import TINY, Parameters, Places
 from implicitmoments.mixture.moves import (
     Improved,
     improve,
@@ -91,8 +91,13 @@ def merged_start(
 ) -> Floats:
     """Return k components (k, s) merged from small groups, some for each component."""
     groups = micro_components(sample, n_groups * k, rng)
-    groups = np.resize(groups, (max(k, len(groups)), groups.shape[1]))  # k-means may lose some
-    return list(merge_groups(sample, groups, k))[-1]
+    return list(merge_groups(sample, at_least_k(groups, k), k))[-1]
+
+
+def at_least_k(groups: Floats, k: int) -> Floats:
+    """Return groups (g, s), some of them divided in equal parts where there are fewer than k."""
+    places = np.arange(max(k, len(groups))) % len(groups)
+    return np.asarray(groups[places] / np.bincount(places)[places, None])
 
 
 def grown_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
@@ -219,18 +224,19 @@ def given_start(sample: Sample, k: int, given: Parameters, rng: np.random.Genera
     if "means" in found:
         sums = sums_around(sample, found["means"])
     else:
-        sums = micro_components(sample, k, rng)
-        sums = np.resize(sums, (k, sums.shape[1]))  # equal rows have fewer groups
+        sums = at_least_k(micro_components(sample, k, rng), k)
     found = family.estimate(sums, family.pool(sums, sample.rest)) | found
-    sizes = np.asarray(given.get("weights", sums[:, 0]), dtype=np.float64)
+    sizes = np.maximum(given.get("weights", sums[:, 0]), TINY)
     return family.sums_of(found, sizes * (sample.n / sizes.sum()))
 
 
 def sums_around(sample: Sample, means: Floats) -> Floats:
-    """Return the sums (k, s) of the rows nearest to each mean; none is without rows."""
+    """Return the sums (k, s) of the rows nearest to each mean; a small part of all for none."""
     k = len(means)
     shares = np.eye(k)[nearest(sample.family.points(sample.features), means)].T * sample.weights
-    return np.asarray((shares + 1e-3 * sample.weights / k) @ sample.own, dtype=np.float64)
+    empty = shares.sum(1, keepdims=True) == 0
+    shares += empty * 1e-3 * sample.weights / k
+    return np.asarray(shares @ sample.own, dtype=np.float64)
 
 
 def decoded_start(
