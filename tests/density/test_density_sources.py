@@ -183,7 +183,7 @@ def test_rows_are_read_in_blocks_and_measures_are_small(name):
     some = {column: values[:1_000] for column, values in columns.items()}
     expected = fitted(MODELS[name](), columns)
     if name == "clusterer":
-        assert len(source.passes) == 5
+        assert len(source.passes) <= 5
         np.testing.assert_array_equal(model.predict(some["x"]), expected.predict(some["x"]))
     else:
         assert model.degree_ == expected.degree_

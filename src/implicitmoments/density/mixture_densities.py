@@ -215,8 +215,10 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
 
     def _folds(self, rows: Rows, model: RatioModel, seed: int) -> list[Fold]:
         # Also the very density in question: few rows of a light component may spoil it alone.
+        # One fold beside it is enough where many rows are held out.
         folds = super()._folds(rows, model, seed)
-        return [*folds, (model, rows.sample(HELD, seed))] if folds else []
+        enough = 1 if folds and folds[0][1].kept > HELD // 2 else len(folds)
+        return [*folds[:enough], (model, rows.sample(HELD, seed))] if folds else []
 
     def _search(self, score: Callable[[float], float]) -> float:
         return max(ORDERS, key=score)
