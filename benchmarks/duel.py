@@ -8,8 +8,8 @@ The interpreter that runs the script has the new version, ``--python`` is an int
 old one. Configuration i is drawn from seed ``--first`` + i. Each version runs in one worker
 process with one thread, which fits a small data set first, so that imports are not timed. The time
 of a fit is processor time. The log-likelihoods of both fits, over all rows, are computed here from
-the fitted attributes; no rows are left out as outliers. EM from the truth is plain EM of the same model: one variance for all
-components, or one noise variance for all lines.
+the fitted attributes; no rows are left out as outliers. EM from the truth is plain EM of the same
+model: one variance for all components, or one noise variance for all lines.
 
 ``--results`` holds one line per configuration. Values in the file are not computed again, so that
 a run that was stopped continues, and ``--only old`` followed by ``--only new`` completes the file.
