@@ -17,12 +17,19 @@ from pathlib import Path
 import numpy as np
 from scipy.special import comb
 
-from clustering import best_error
-from spherical_peers import Floats
+from spherical_peers import Floats, Labels
 
 ORDERS = (2, 4, 6, 8, 12, 16)
 COMPONENTS = (4, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 ERROR = 0.01
+
+
+def best_error(values: Floats, same: Labels) -> float:
+    """Return the smallest mean error rate over all thresholds; small values mean "same"."""
+    order = np.argsort(values)
+    joined = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
+    merged = np.concatenate([[0], np.cumsum(~same[order])]) / np.sum(~same)
+    return float(np.min(1.0 - joined + merged) / 2)
 
 
 def hermites(z: Floats, most: int) -> Floats:

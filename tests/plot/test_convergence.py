@@ -114,10 +114,8 @@ def test_why_there_are_no_spectra(fitted):
     lines = fitted["RegressionMixture"].model
     assert why_not(im.plot.spectra, lines) == "spectra_of_likelihood"
     _, C, c = fitted["ActivationSumRegressor"]
-    paper = im.ActivationSumRegressor(n_components=1, degree=2, method="paper", refine=False)
-    paper.fit(C, c)
-    assert why_not(im.plot.spectra, paper) == "spectra_of_paper_method"
-    assert why_not(im.plot.convergence, paper) == "steps_without_comparison"
+    given = im.ActivationSumRegressor(n_components=1, degree=2, refine=False).fit(C, c)
+    assert why_not(im.plot.convergence, given) == "steps_without_comparison"
 
 
 def test_why_there_are_no_steps(fitted, tmp_path):

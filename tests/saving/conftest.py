@@ -72,7 +72,6 @@ MODELS = {
         for name, given in ACTIVATIONS.items()
         for refine in (True, False)
     },
-    "activation paper": activation("relu", method="paper", refine=False, random_state=0),
     "activation whitened": activation("relu", whiten=True),
     "activation signed": activation("relu", positive=False, fit_bias=True, random_state=0),
     "activation cv": (lambda: im.ActivationSumRegressor("gelu", 2), "activation"),
