@@ -13,18 +13,21 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import comb
 
-from spherical_peers import Floats, Labels
+from spherical_peers import Floats
+
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 ORDERS = (2, 4, 6, 8, 12, 16)
 COMPONENTS = (4, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 ERROR = 0.01
 
 
-def best_error(values: Floats, same: Labels) -> float:
+def best_error(values: Floats, same: Mask) -> float:
     """Return the smallest mean error rate over all thresholds; small values mean "same"."""
     order = np.argsort(values)
     joined = np.concatenate([[0], np.cumsum(same[order])]) / np.sum(same)
