@@ -113,9 +113,6 @@ def test_why_there_are_no_spectra(fitted):
     assert why_not(im.plot.spectra, column) == "spectra_of_one_column"
     lines = fitted["RegressionMixture"].model
     assert why_not(im.plot.spectra, lines) == "spectra_of_likelihood"
-    _, C, c = fitted["ActivationSumRegressor"]
-    given = im.ActivationSumRegressor(n_components=1, degree=2, refine=False).fit(C, c)
-    assert why_not(im.plot.convergence, given) == "steps_without_comparison"
 
 
 def test_why_there_are_no_steps(fitted, tmp_path):

@@ -151,9 +151,8 @@ def test_the_next_step_answers_the_first_point(three):
     model, X, _ = three
     assert step_of(model, X).note.code == "next_use"
     missing = Note("component_missing", {"gain": 9.0, "more": 4, "which": [1]})
-    step = step_of(
-        model, X, Note("residuals_contradict_lines", {"noise": 1.0, "longest": 2.0}), missing
-    )
+    outliers = Note("outliers_kept", {"n": 3})
+    step = step_of(model, X, outliers, missing)
     assert (step.estimator, dict(step.settings)) == (
         "SphericalMixture",
         {"n_components": 4, "random_state": 0},
@@ -165,12 +164,7 @@ def test_the_next_step_answers_the_first_point(three):
     step = step_of(model, X, shape)
     assert step.estimator == "GaussianMixture"
     assert step.settings["covariance_type"] == "full"
-    assert (
-        step_of(
-            model, X, Note("residuals_contradict_lines", {"noise": 1.0, "longest": 2.0})
-        ).note.code
-        == "next_use_with_care"
-    )
+    assert step_of(model, X, outliers).note.code == "next_use_with_care"
     # a remark alone does not ask for another fit
     assert step_of(model, X, Note("columns_left_out", {"columns": ["a"]})).note.code == "next_use"
 

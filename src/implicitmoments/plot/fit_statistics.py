@@ -26,7 +26,6 @@ MISSING = {
     "steps_of_pairwise_test": "a pairwise test has no iterations",
     "steps_without_comparison": "no degrees were compared, and no network was fitted",
     "steps_of_pieces": "its rows came in pieces, each taken in by a few steps",
-    "spectra_of_paper_method": "`method='paper'` keeps none",
     "spectra_of_likelihood": "it is fitted by likelihood, and moments are at most a start",
     "spectra_not_decoded": "no moments were decoded, as they are with `order=4`",
     "spectra_of_one_component": "one component needs no moments",
@@ -245,7 +244,6 @@ def _why_no_spectra(model: Any, stats: dict[str, Any]) -> str:
     """Return the code of why there are no spectra."""
     reasons = {
         "spectra_of_likelihood": not model.captions["spectra"],
-        "spectra_of_paper_method": getattr(model, "method", None) == "paper",
         "spectra_of_one_component": model._k() == 1,
         "spectra_of_one_column": model.n_features_in_ == 1,
         "spectra_not_decoded": getattr(model, "order", 4) == "auto" and "resolved" not in stats,
