@@ -1,55 +1,59 @@
-"""SphericalMixture compared with its alternatives.
+"""Spherical mixtures: means found and likelihood, beside scikit-learn and EM from the truth.
 
-Run: python benchmarks/mixtures.py parameters [--seeds 10] [--settings a,b] [--peers ...]
-     python benchmarks/mixtures.py push       [--seeds 3]  [--settings ...]
-     python benchmarks/mixtures.py awkward    [--seeds 5]
+    python benchmarks/mixtures.py [recovery] [awkward] [random] [--seeds N] [--old SRC] ...
 
-parameters: settings in which one start of EM rarely finds every mean. push: more components,
-less separation, fewer rows. awkward: unequal weights, outliers, a wrong number of components,
-different variances, noise that is not Gaussian, few rows.
-
-Success is every mean within 0.5 of the one matched to it (0.6 at k = 50, d = 100). "nats" is the
-log-likelihood of all rows, outliers included, minus that of the true parameters, median over
-seeds, which start at --first. Seconds are medians, of the processor and
-with those of R. Peers: scikit-learn's GaussianMixture (spherical) and KMeans with 1 and 10 starts,
-pomegranate if it can be imported, mclust (model EII, hierarchical start on 2,000 rows) if Rscript
-has it.
+``recovery`` has settings in which one start of EM rarely finds every mean, and larger, closer and
+smaller ones; ``awkward`` has unequal weights, outliers, a wrong number of components and noise
+that is not Gaussian; ``random`` draws everything from the seed: 5 to 40 components in 2 to 25
+features, six geometries, four laws of weights. A mean is found if the fit has one within half a
+deviation, matched one to one. Nats are of all rows, outliers included.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import os
-import shutil
-import subprocess
-import tempfile
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.special import logsumexp
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 
-from implicitmoments import SphericalMixture
-from implicitmoments.datasets import random_directions
+from common import (
+    OLD,
+    RIGHT,
+    THIS,
+    Case,
+    Figures,
+    Floats,
+    Method,
+    Row,
+    Table,
+    above,
+    both_editions,
+    compare_levels,
+    draw_weights,
+    em_of_spheres,
+    log_integer,
+    log_likelihood,
+    main,
+    matched_distances,
+    names,
+    nearest_distances,
+    print_table,
+    select,
+    sphere_logs,
+    spread,
+    timed,
+    values,
+)
 
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-# weights, means and variances of k components
-Found: TypeAlias = tuple[Floats, Floats, Floats]
-Peer: TypeAlias = Callable[[Floats, int, int], Found]
+TRUTH = "EM from the truth"
+GEOMETRIES = ("cloud", "grid", "line", "clusters", "shell", "pairs")
+LAWS = ("equal", "1/i", "Dirichlet", "one light")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One mixture: k means in d features, and changes to its rows."""
+    """One mixture with means on a sphere or in a shell, and changes to its rows."""
 
     k: int
     d: int
@@ -58,259 +62,227 @@ class Setting:
     n: int = 60_000
     low: float = 1.0  # smallest norm, as a fraction of the radius
     centre: bool = False  # one mean at the centre
-    apart: bool = True  # the others keep the separation from it as well
     close: float = 0.5
     ratio: float = 1.0  # of the largest weight to the smallest
     outliers: float = 0.0
-    asked: int = 0  # components fitted, minus k
+    more: int = 0  # components fitted, minus k
     spread: float = 1.0  # of the largest variance to the smallest
     laplace: bool = False  # Laplace noise instead of Gaussian
 
-    def draw(self, seed: int) -> tuple[Floats, Found]:
-        """Return rows, and the mixture they are from."""
-        rng = np.random.default_rng(seed)
-        low = self.low * self.radius
-        if self.centre and self.apart:
-            low = max(low, self.separation)
-        means = random_directions(
-            self.k - self.centre,
-            self.d,
-            radius=(low, self.radius),
-            separation=self.separation,
-            random_state=seed,
-        )
-        if self.centre:
-            means = np.vstack([means, np.zeros((1, self.d))])
-        weights = np.geomspace(1, self.ratio, self.k)
-        weights = rng.permutation(weights / weights.sum())
-        variances = rng.permutation(np.geomspace(1, self.spread, self.k))
-        variances /= variances.mean()
-        labels = rng.choice(self.k, self.n, p=weights)
-        shape = (self.n, self.d)
-        noise = (
-            rng.laplace(scale=np.sqrt(0.5), size=shape) if self.laplace else rng.normal(size=shape)
-        )
-        X = means[labels] + np.sqrt(variances[labels])[:, None] * noise
-        n_out = int(self.outliers * self.n)
-        X[:n_out] = rng.uniform(-3, 3, (n_out, self.d)) * self.radius
-        return rng.permutation(X), (weights, means, variances)
 
-
-PARAMETERS = {
-    "a": Setting(30, 20, 4, 4),
-    "b": Setting(30, 20, 6, 5),
-    "c": Setting(60, 30, 6, 5),
-    "d": Setting(50, 100, 0, 6 / np.sqrt(2), 50_000, close=0.6),
-    "e": Setting(30, 20, 2.5, 6, low=0.3, centre=True),
-    "f": Setting(30, 20, 2.5, 6, low=0.3, centre=True, apart=False),
-    "g": Setting(30, 20, 2.5, 5, low=0.3, centre=True, apart=False),
-    "h": Setting(30, 20, 2.5, 2.5),
-}
-PUSH = {
-    "a": Setting(100, 30, 5, 5),
-    "b": Setting(100, 30, 5, 5, 200_000),
-    "c": Setting(200, 30, 4.5, 5, 200_000),
-    "d": Setting(200, 30, 4.5, 5),
-    "e": Setting(30, 20, 2, 2),
-    "f": Setting(30, 20, 2, 2, 200_000),
-    "g": Setting(60, 30, 2.5, 2.5),
-    "h": Setting(30, 20, 4, 4, 10_000),
-    "i": Setting(30, 20, 4, 4, 5_000),
+RECOVERY = {
+    "a: k 30, d 20": Setting(30, 20, 4, 4),
+    "b: wider": Setting(30, 20, 6, 5),
+    "c: k 60, d 30": Setting(60, 30, 6, 5),
+    "d: k 50, d 100": Setting(50, 100, 0, 6 / np.sqrt(2), 50_000, close=0.6),
+    "e: one mean inside": Setting(30, 20, 2.5, 6, low=0.3, centre=True),
+    "f: closer": Setting(30, 20, 2.5, 2.5),
+    "g: k 100": Setting(100, 30, 5, 5),
+    "h: k 200, 200,000 rows": Setting(200, 30, 4.5, 5, 200_000),
+    "i: separation 2": Setting(30, 20, 2, 2),
+    "j: k 60, separation 2.5": Setting(60, 30, 2.5, 2.5),
+    "k: 10,000 rows": Setting(30, 20, 4, 4, 10_000),
+    "l: 5,000 rows": Setting(30, 20, 4, 4, 5_000),
 }
 PLAIN = Setting(30, 20, 4, 4)
 AWKWARD = {
-    "plain": PLAIN,
     "weights 20:1": replace(PLAIN, ratio=20),
     "5 % outliers": replace(PLAIN, outliers=0.05),
-    "k − 2 fitted": replace(PLAIN, asked=-2),
-    "k + 2 fitted": replace(PLAIN, asked=2),
+    "k − 2 fitted": replace(PLAIN, more=-2),
+    "k + 2 fitted": replace(PLAIN, more=2),
     "variances 4:1": replace(PLAIN, spread=4),
     "Laplace noise": replace(PLAIN, laplace=True),
     "Laplace noise, separation 2.5": replace(PLAIN, laplace=True, separation=2.5, radius=2.5),
-    "N = 2,000": replace(PLAIN, n=2_000),
-    "N = 2,000, k = 10, d = 5": Setting(10, 5, 4, 5, 2_000),
+    "2,000 rows": replace(PLAIN, n=2_000),
+    "k 10, d 5, 2,000 rows": Setting(10, 5, 4, 5, 2_000),
+}
+SETTINGS = RECOVERY | AWKWARD
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows, the spheres they were drawn from, and how many are fitted."""
+
+    X: Floats
+    weights: Floats
+    means: Floats
+    variances: Floats
+    k: int
+    close: float
+    words: str = ""
+
+
+@cache
+def draw(case: Case) -> Data:
+    """Draw the rows of a case."""
+    if case.setting == "random":
+        return draw_anything(case.seed)
+    setting, rng = SETTINGS[case.setting], np.random.default_rng(case.seed)
+    means = draw_directions(setting, rng)
+    weights = np.geomspace(1, setting.ratio, setting.k)
+    weights = rng.permutation(weights / weights.sum())
+    variances = rng.permutation(np.geomspace(1, setting.spread, setting.k))
+    variances /= variances.mean()
+    labels = rng.choice(setting.k, setting.n, p=weights)
+    shape = (setting.n, setting.d)
+    noise = (
+        rng.laplace(scale=np.sqrt(0.5), size=shape) if setting.laplace else rng.normal(size=shape)
+    )
+    X = means[labels] + np.sqrt(variances[labels])[:, None] * noise
+    outliers = int(setting.outliers * setting.n)
+    X[:outliers] = rng.uniform(-3, 3, (outliers, setting.d)) * setting.radius
+    return Data(X, weights, means, variances, setting.k + setting.more, setting.close)
+
+
+def draw_directions(setting: Setting, rng: np.random.Generator) -> Floats:
+    """Draw means of random direction and norm, none closer to another than the separation."""
+    means = np.zeros((int(setting.centre), setting.d))
+    while len(means) < setting.k:
+        new = rng.normal(size=setting.d)
+        new *= setting.radius * rng.uniform(setting.low, 1.0) / np.linalg.norm(new)
+        if len(means) == 0 or np.linalg.norm(means - new, axis=1).min() >= setting.separation:
+            means = np.vstack([means, new])
+    return means
+
+
+def draw_anything(seed: int) -> Data:
+    """Draw a mixture of spheres of variance 1, and rows from it."""
+    rng = np.random.default_rng([seed, 1])
+    k, d = int(rng.integers(5, 41)), log_integer(rng, 2, 25)
+    n = k * log_integer(rng, 50, 400)
+    law, geometry = str(rng.choice(LAWS)), str(rng.choice(GEOMETRIES))
+    separation = rng.uniform(1.5, 6.0)
+    weights, means = draw_weights(rng, law, k), draw_means(rng, geometry, k, d)
+    means *= separation / np.median(nearest_distances(means))
+    labels = rng.choice(k, n, p=weights)
+    X = means[labels] + rng.normal(size=(n, d))
+    words = f"k {k}, d {d}, n {n}, weights {law}, means {geometry}, separation {separation:.1f}"
+    return Data(X, weights, means, np.ones(k), k, 0.5, words)
+
+
+def draw_means(rng: np.random.Generator, geometry: str, k: int, d: int) -> Floats:
+    """Draw means (k, d), in any unit."""
+    means = rng.normal(size=(k, d))
+    if geometry == "grid":
+        m = min(d, 3)
+        side = int(np.ceil(k ** (1 / m) - 1e-9))
+        places = rng.choice(side**m, k, replace=False)
+        means = np.zeros((k, d))
+        means[:, :m] = np.column_stack(np.unravel_index(places, (side,) * m))
+    elif geometry == "line":
+        means = np.outer(np.arange(k), rng.normal(size=d)) + 0.1 * means
+    elif geometry == "clusters":
+        means += 6 * rng.normal(size=(-(-k // 5), d))[np.arange(k) // 5]
+    elif geometry == "shell":
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+    elif geometry == "pairs":
+        means = 0.3 * means + 2 * rng.normal(size=(-(-k // 2), d))[np.arange(k) // 2]
+    return np.asarray(means)
+
+
+# ---- methods
+
+
+def fit_ours(case: Case, **options: Any) -> Figures:
+    """Fit SphericalMixture with its defaults; no rows are left out of random mixtures."""
+    import implicitmoments as im  # noqa: PLC0415  # the edition of this process
+
+    data = draw(case)
+    drop = case.setting != "random"
+    model: Any = im.SphericalMixture(data.k, drop_outliers=drop, random_state=case.seed, **options)
+    model, seconds = timed(lambda: model.fit(data.X))
+    return judge(data, model.weights_, model.means_, model.variance_) | {"seconds": seconds}
+
+
+def fit_scikit_learn(case: Case, n_init: int) -> Figures:
+    """Fit scikit-learn's mixture of spheres, which have a variance each."""
+    from sklearn.mixture import GaussianMixture  # noqa: PLC0415
+
+    data = draw(case)
+    model = GaussianMixture(
+        data.k, covariance_type="spherical", n_init=n_init, random_state=1_000 + case.seed
+    )
+    model, seconds = timed(lambda: model.fit(data.X))
+    return judge(data, model.weights_, model.means_, model.covariances_) | {"seconds": seconds}
+
+
+def fit_truth(case: Case) -> Figures:
+    """Run plain EM from the truth; every component has the same variance."""
+    data = draw(case)
+    level = em_of_spheres(data.X, data.weights, data.means, float(data.weights @ data.variances))
+    return {"level": level, "words": data.words}
+
+
+def judge(data: Data, weights: Floats, means: Floats, variances: Any) -> Figures:
+    """Return the means missed and the log-likelihood of all rows."""
+    missed = matched_distances(np.asarray(means), data.means) >= data.close
+    level = log_likelihood(sphere_logs(data.X, weights, means, variances))
+    return {"missed": int(missed.sum()), "level": level}
+
+
+def warm_up() -> None:
+    """Fit a few rows by the library and by scikit-learn."""
+    from sklearn.mixture import GaussianMixture  # noqa: PLC0415
+
+    import implicitmoments as im  # noqa: PLC0415
+
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    im.SphericalMixture(2, random_state=0).fit(X)
+    GaussianMixture(2, random_state=0).fit(X)
+
+
+# ---- tables
+
+
+def show_recovery(rows: list[Row]) -> None:
+    """Print how often every mean was found, and the nats beside EM from the truth."""
+    lines = []
+    for setting in names(rows, "setting"):
+        own = select(rows, setting=setting)
+        for method in names(own, "method"):
+            if method == TRUTH:
+                continue
+            found = select(own, method=method)
+            missed = values(found, "missed")
+            cells = [setting, method, f"{np.sum(missed == 0)} of {len(found)}", spread(missed, 0)]
+            gaps, seconds = above(own, method, TRUTH), values(found, "seconds")
+            lines.append([*cells, spread(gaps, 1), spread(seconds)])
+    heads = (
+        "setting",
+        "method",
+        "every mean",
+        "means missed",
+        "nats above EM from the truth",
+        "s",
+    )
+    print_table(heads, lines)
+
+
+def show_random(rows: list[Row]) -> None:
+    """Print how often each edition is lost, and where."""
+    compare_levels(rows, TRUTH)
+    print()
+    truth = select(rows, method=TRUTH)
+    gaps = {method: above(rows, method, TRUTH) for method in (OLD, THIS)}
+    lost = [
+        (row["seed"], row["words"], *(f"{own[i]:+.1f}" for own in gaps.values() if len(own)))
+        for i, row in enumerate(truth)
+        if any(len(own) and own[i] < -RIGHT for own in gaps.values())
+    ]
+    print_table(("seed", "configuration", *(name for name, own in gaps.items() if len(own))), lost)
+
+
+PEERS = [
+    Method("scikit-learn, 1 start", partial(fit_scikit_learn, n_init=1)),
+    Method("scikit-learn, 10 starts", partial(fit_scikit_learn, n_init=10)),
+]
+METHODS = [Method(TRUTH, fit_truth), *both_editions(fit_ours), *PEERS]
+QUICK = ["l: 5,000 rows", "k: 10,000 rows"]
+TABLES = {
+    "recovery": Table(list(RECOVERY), METHODS, show_recovery, warm_up, 10, QUICK),
+    "awkward": Table(list(AWKWARD), METHODS, show_recovery, warm_up, 5, ["2,000 rows"]),
+    "random": Table(["random"], METHODS[:3], show_random, warm_up, 420),
 }
 
-
-def ours(X: Floats, k: int, seed: int, **options: Any) -> Found:
-    """SphericalMixture with its defaults: the variance is unknown."""
-    model = SphericalMixture(k, random_state=seed, **options).fit(X)
-    return model.weights_, model.means_, np.broadcast_to(model.variance_, (k,))
-
-
-def separate(X: Floats, k: int, seed: int) -> Found:
-    """SphericalMixture with one variance per component."""
-    return ours(X, k, seed, covariance_type="spherical")
-
-
-def gaussian_mixture(n_init: int) -> Peer:
-    """GaussianMixture of scikit-learn with some starts."""
-
-    def fit(X: Floats, k: int, seed: int) -> Found:
-        model = GaussianMixture(
-            k, covariance_type="spherical", n_init=n_init, random_state=1_000 + seed
-        ).fit(X)
-        return model.weights_, model.means_, model.covariances_
-
-    return fit
-
-
-def k_means(n_init: int) -> Peer:
-    """KMeans of scikit-learn; weights and one variance by its labels."""
-
-    def fit(X: Floats, k: int, seed: int) -> Found:
-        model = KMeans(k, n_init=n_init, random_state=1_000 + seed).fit(X)
-        weights = np.bincount(model.labels_, minlength=k) / len(X)
-        return weights, model.cluster_centers_, np.full(k, model.inertia_ / X.size)
-
-    return fit
-
-
-def pomegranate(X: Floats, k: int, seed: int) -> Found:
-    """GeneralMixtureModel of pomegranate, started by its k-means."""
-    import torch  # noqa: PLC0415 (a peer that need not be there)
-    from pomegranate.distributions import Normal  # noqa: PLC0415
-    from pomegranate.gmm import GeneralMixtureModel  # noqa: PLC0415
-
-    parts = [Normal(covariance_type="sphere") for _ in range(k)]
-    model = GeneralMixtureModel(parts, random_state=seed)
-    model.fit(torch.tensor(X, dtype=torch.float32))
-    means = np.array([part.means.numpy() for part in model.distributions], dtype=float)
-    variances = np.array([float(np.ravel(p.covs.numpy())[0]) for p in model.distributions])
-    return np.asarray(model.priors.numpy(), dtype=float), means, variances
-
-
-MCLUST = """
-library(mclust)
-X <- as.matrix(read.csv("{rows}", header = FALSE))
-set.seed({seed})
-start <- list(subset = sample(nrow(X), min(nrow(X), 2000)))
-fit <- Mclust(X, G = {k}, modelNames = "EII", initialization = start, verbose = FALSE)
-write.csv(cbind(fit$parameters$pro, t(fit$parameters$mean)), "{out}", row.names = FALSE)
-cat(fit$parameters$variance$sigmasq)
-"""
-
-
-def mclust(X: Floats, k: int, seed: int) -> Found:
-    """Mclust of R, one spherical variance."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows, out = Path(folder, "rows.csv"), Path(folder, "out.csv")
-        np.savetxt(rows, X, delimiter=",")
-        script = MCLUST.format(rows=rows, out=out, k=k, seed=seed)
-        done = subprocess.run(
-            ["Rscript", "-e", script], capture_output=True, text=True, check=True
-        )
-        table = np.loadtxt(out, delimiter=",", skiprows=1)
-        return table[:, 0], table[:, 1:], np.full(k, float(done.stdout.split()[-1]))
-
-
-def peers() -> dict[str, Peer]:
-    """Return the methods to compare with."""
-    found: dict[str, Peer] = {
-        "SphericalMixture": ours,
-        "GaussianMixture, 1 start": gaussian_mixture(1),
-        "GaussianMixture, 10 starts": gaussian_mixture(10),
-        "KMeans, 1 start": k_means(1),
-        "KMeans, 10 starts": k_means(10),
-    }
-    if importlib.util.find_spec("pomegranate"):
-        found["pomegranate"] = pomegranate
-    r = shutil.which("Rscript")
-    check = [r or "Rscript", "-e", "library(mclust)"]
-    if r and subprocess.run(check, check=False, capture_output=True).returncode == 0:
-        found["mclust"] = mclust
-    return found
-
-
-def log_likelihood(X: Floats, found: Found) -> float:
-    """Return the log-likelihood of all rows."""
-    w, m, v = found
-    total, constant = 0.0, np.log(w) - 0.5 * X.shape[1] * np.log(2 * np.pi * v)
-    for x in np.array_split(X, max(1, len(X) // 4_000)):
-        squares = np.sum(x**2, axis=1)[:, None] - 2 * x @ m.T + np.sum(m**2, axis=1)
-        total += float(logsumexp(constant - 0.5 * squares / v, axis=1).sum())
-    return total
-
-
-def errors(found: Floats, means: Floats) -> Floats:
-    """Return the distance of every mean from the found one matched to it; inf without one."""
-    apart = np.linalg.norm(found[:, None] - means[None], axis=2)
-    rows, columns = linear_sum_assignment(apart)
-    distances = np.full(len(means), np.inf)
-    distances[columns] = apart[rows, columns]
-    return distances
-
-
-def measure(setting: Setting, method: Peer, seeds: range) -> str:
-    """Fit every seed and write one line of the table."""
-    largest, lost, nats, seconds, spread = [], [], [], [], []
-    for seed in seeds:
-        X, truth = setting.draw(seed)
-        clock = sum(os.times()[:4])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = method(X, setting.k + setting.asked, seed)
-        seconds.append(sum(os.times()[:4]) - clock)
-        away = errors(found[1], truth[1])
-        lost.append(int(np.sum(away >= setting.close)))
-        largest.append(float(away.max()))
-        nats.append(log_likelihood(X, found) - log_likelihood(X, truth))
-        spread.append(float(found[0] @ found[2]))
-    good = sum(n == 0 for n in lost)
-    return (
-        f"{good}/{len(lost)} | {np.mean(lost):.1f} ({min(lost)}–{max(lost)}) | {max(largest):.2f} "
-        f"| {np.median(nats):,.0f} | {np.median(spread):.3f} "
-        f"| {np.median(seconds):.2f} ({min(seconds):.2f}–{max(seconds):.2f})"
-    )
-
-
-def table(settings: dict[str, Setting], methods: dict[str, Peer], seeds: range) -> None:
-    """Print a Markdown table, one line for each setting and method."""
-    head = "success | means missed (range) | largest error | nats | variance | seconds (range)"
-    print(f"| setting | k | d | separation | radius | N | method | {head} |\n" + "|---" * 13 + "|")
-    for name, setting in settings.items():
-        radius = f"{setting.radius:.3g}"
-        if setting.centre:
-            radius = f"{setting.low:g}–1 × {radius}, one at 0"
-            radius += "" if setting.apart else ", closer to others than the separation"
-        what = f"{name} | {setting.k} | {setting.d} | {setting.separation:g} | {radius}"
-        for method, fit in methods.items():
-            line = measure(setting, fit, seeds)
-            print(f"| {what} | {setting.n:,} | {method} | {line} |", flush=True)
-
-
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("table", choices=["parameters", "push", "awkward"])
-    parser.add_argument("--seeds", type=int, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--settings", help="names of settings, with commas between them")
-    parser.add_argument("--peers", help="parts of names of methods, with commas between them")
-    arguments = parser.parse_args()
-    all_settings = {"parameters": PARAMETERS, "push": PUSH, "awkward": AWKWARD}
-    settings, methods = all_settings[arguments.table], peers()
-    if arguments.table == "awkward":
-        methods = {
-            "SphericalMixture": ours,
-            "SphericalMixture, one variance per component": separate,
-            **methods,
-        }
-    if arguments.table != "parameters":
-        methods = {n: m for n, m in methods.items() if "KMeans" not in n}
-    if arguments.settings:
-        settings = {n: settings[n] for n in arguments.settings.split(",")}
-    if arguments.peers:
-        parts = arguments.peers.split(",")
-        methods = {n: m for n, m in methods.items() if any(part in n for part in parts)}
-    n_seeds = arguments.seeds or {"parameters": 10, "push": 3, "awkward": 5}[arguments.table]
-    names = ("implicitmoments", "numpy", "scikit-learn")
-    print(
-        ", ".join(f"{name} {version(name)}" for name in names)
-        + f", seeds {arguments.first}–{arguments.first + n_seeds - 1}\n"
-    )
-    table(settings, methods, range(arguments.first, arguments.first + n_seeds))
-
-
 if __name__ == "__main__":
-    main()
+    main("mixtures", __doc__, TABLES)

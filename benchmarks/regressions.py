@@ -1,327 +1,354 @@
-"""Mixtures of regressions compared with EM from random starts, flexmix and mixtools.
+"""Mixtures of regressions: lines found and likelihood, beside random starts and flexmix.
 
-Run: python benchmarks/regressions.py parameters | push [--seeds 10] [--jobs 1] [--settings k4 ...]
-     python benchmarks/regressions.py perturbed [--seeds 5] [--settings 10:1-20k pairs-30k]
-     python benchmarks/regressions.py awkward
+    python benchmarks/regressions.py [recovery] [random] [--seeds N] [--old SRC] ...
 
-A fit succeeds if its largest error of a coefficient vector is at most 1.2 times that of EM
-started at the truth. Random EM is plain EM that shares no code with the library, started at lines
-of random direction with the variance of y, and stopped when the mean log-likelihood rises by less
-than 1e-6 in ten steps; of ten starts the best likelihood counts. Seconds are of the processor, and
-the last column is the median and the range over seeds of their ratio to one random start in the
-same process. flexmix and mixtools run if R has them, on the same rows, at most ``--limit`` seconds
-each. ``--jobs`` fits so many data sets at a time, each in a process of one thread.
-
-``perturbed`` changes every entry by about 1e-9 of itself, and ``random_state``, and counts fits
-whose log-likelihood is at most 2 nats below that of EM from the truth.
+Every line is found if the largest error of a coefficient vector is at most 1.2 times that of EM
+from the truth. Random EM starts at lines of random direction with the variance of y; of ten starts
+the best likelihood counts. flexmix is fitted where R has it, for at most two minutes. ``random``
+draws everything from the seed: 2 to 10 lines in 1 to 20 features, five laws of inputs, unequal
+slopes and noise. EM from the truth has one noise variance, as the model has by default.
 """
 
 from __future__ import annotations
 
-import argparse
-import platform
-import warnings
-from collections.abc import Callable
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
-from time import process_time
-from typing import Any
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-import sklearn
-from scipy.optimize import linear_sum_assignment
-from threadpoolctl import threadpool_limits
 
-from awkward_regressions import awkward
-from implicitmoments import AssumptionWarning, RegressionMixture
-from implicitmoments.arrays import to_numpy
-from implicitmoments.datasets import Truth, make_regression_mixture
-from regression_peers import Lines, fit_in_r, r_packages
-from silence import lines as lines_em
-from silence.rates import Run
+from common import (
+    OLD,
+    RIGHT,
+    THIS,
+    Case,
+    Figures,
+    Floats,
+    Method,
+    Row,
+    Table,
+    above,
+    both_editions,
+    compare_levels,
+    draw_weights,
+    log_integer,
+    log_likelihood,
+    main,
+    matched_distances,
+    names,
+    plain_em,
+    print_table,
+    select,
+    spread,
+    timed,
+    values,
+)
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Data = tuple[Floats, Floats, Truth]
-WITHIN = 1.2
-ENOUGH = 2.0  # nats below EM from the truth
-ONE_START = "EM, 1 random start"
-
-
-def unit(k: int, d: int, n: int, seed: int, **how: Any) -> Data:
-    """Return regressors of length 1 in random directions, noise 0.3."""
-    return make_regression_mixture(n, k, d, random_state=seed, **{"noise": 0.3, **how})
-
-
-def pairs(k: int, d: int, n: int, seed: int, distance: float = 0.5) -> Data:
-    """Return regressors in pairs that are ``distance`` apart."""
-    rng = np.random.default_rng(seed)
-    middle = rng.normal(size=(k // 2, d))
-    middle /= np.linalg.norm(middle, axis=1, keepdims=True)
-    away = rng.normal(size=(k // 2, d))
-    away -= np.sum(away * middle, axis=1, keepdims=True) * middle
-    away *= distance / 2 / np.linalg.norm(away, axis=1, keepdims=True)
-    return drawn(np.vstack([middle + away, middle - away]), rng.normal(size=(n, d)), rng)
-
-
-def drawn(vectors: Floats, X: Floats, rng: np.random.Generator, noise: float = 0.3) -> Data:
-    """Return labels on lines of equal weight at given inputs."""
-    k = len(vectors)
-    labels = rng.integers(k, size=len(X))
-    y = np.sum(X * vectors[labels], axis=1) + noise * rng.normal(size=len(X))
-    return X, y, Truth(np.full(k, 1 / k), vectors, labels, noise=noise)
+TRUTH = "EM from the truth"
+WITHIN = 1.2  # times the error of EM from the truth
+LAWS = ("equal", "1/i", "Dirichlet", "one light")
+INPUTS = ("normal", "discrete", "uniform", "t3", "correlated")
+SLOPES = ("equal lengths", "different lengths", "one flat")
+NOISES = ("equal", "unequal", "t3")
 
 
-def other_inputs(k: int, d: int, n: int, seed: int, law: str) -> Data:
-    """Return inputs of mean 0 and variance 1 that are not Gaussian."""
-    rng = np.random.default_rng(seed)
-    vectors = rng.normal(size=(k, d))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    if law == "exponential":
-        X = rng.exponential(size=(n, d)) - 1
-    elif law == "uniform":
-        X = rng.uniform(-np.sqrt(3), np.sqrt(3), size=(n, d))
-    elif law == "signs":
-        X = rng.choice([-1.0, 1.0], size=(n, d))
-    else:
-        X = rng.standard_t(5, size=(n, d)) / np.sqrt(5 / 3)
-    return drawn(vectors, X, rng)
+class Lines(NamedTuple):
+    """Weights (k,), intercepts and slopes (k, 1 + d), and noise variances (k,)."""
+
+    weights: Floats
+    coefficients: Floats
+    variances: Floats
 
 
-def light(k: int, d: int, n: int, seed: int, ratio: float) -> Data:
-    """Return half the lines ``ratio`` times as heavy as the other half."""
-    return unit(k, d, n, seed, weights=[ratio] * (k // 2) + [1.0] * (k - k // 2))
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Inputs with a first column of ones (n, 1 + d), labels, and the lines they are from."""
 
+    Z: Floats
+    y: Floats
+    truth: Lines
+    words: str = ""
 
-PARAMETERS: dict[str, Callable[[int], Data]] = {
-    "k4": lambda s: unit(4, 20, 20_000, s),
-    "k8": lambda s: unit(8, 20, 50_000, s),
-    "k12": lambda s: unit(12, 20, 30_000, s),
-    "k12-100k": lambda s: unit(12, 20, 100_000, s),
-    "k16": lambda s: unit(16, 20, 200_000, s),
-    "k6-d4": lambda s: unit(6, 4, 100_000, s),
-    "pairs": lambda s: pairs(12, 20, 100_000, s),
-    "10:1": lambda s: unit(8, 20, 50_000, s, weights=np.geomspace(10, 1, 8)),
-    "norms": lambda s: unit(8, 20, 50_000, s, radius=(0.5, 2.0)),
-}
-PUSH: dict[str, Callable[[int], Data]] = {
-    "noise-1-k4": lambda s: unit(4, 20, 20_000, s, noise=1.0),
-    "noise-1-k8": lambda s: unit(8, 20, 50_000, s, noise=1.0),
-    "noise-1-k12": lambda s: unit(12, 20, 200_000, s, noise=1.0),
-    "half-light": lambda s: light(8, 20, 50_000, s, 10.0),
-    "six-light": lambda s: light(12, 20, 100_000, s, 12.0),
-    "10:1-20k": lambda s: unit(8, 20, 20_000, s, weights=np.geomspace(10, 1, 8)),
-    "10:1-8k": lambda s: unit(8, 20, 8_000, s, weights=np.geomspace(10, 1, 8)),
-    "k12-10:1": lambda s: unit(12, 10, 20_000, s, weights=np.geomspace(10, 1, 12)),
-    "pairs-30k": lambda s: pairs(12, 20, 30_000, s),
-    "k24": lambda s: unit(24, 20, 200_000, s),
-    "k32": lambda s: unit(32, 20, 300_000, s),
-    "d100": lambda s: unit(5, 100, 50_000, s),
-    "exponential": lambda s: other_inputs(8, 20, 50_000, s, "exponential"),
-    "uniform": lambda s: other_inputs(8, 20, 50_000, s, "uniform"),
-    "signs": lambda s: other_inputs(8, 20, 50_000, s, "signs"),
-    "student": lambda s: other_inputs(8, 20, 50_000, s, "student"),
-}
+    def log_joint(self, lines: Lines) -> Floats:
+        """Return the log densities (n, k) of labels given inputs, and components."""
+        residuals = self.y[:, None] - self.Z @ lines.coefficients.T
+        normaliser = np.log(2 * np.pi * lines.variances) / 2
+        return np.asarray(
+            np.log(lines.weights) - normaliser - residuals**2 / (2 * lines.variances)
+        )
+
+    def m_step(self, responsibilities: Floats) -> Lines:
+        """Return the most likely lines with one noise variance."""
+        counts = np.maximum(responsibilities.sum(axis=0), 1e-12)
+        grams = np.einsum("nk,ni,nj->kij", responsibilities, self.Z, self.Z, optimize=True)
+        sides = (responsibilities * self.y[:, None]).T @ self.Z
+        grams += 1e-9 * np.eye(self.Z.shape[1])
+        coefficients = np.linalg.solve(grams, sides[..., None])[..., 0]
+        residuals = self.y[:, None] - self.Z @ coefficients.T
+        variance = np.sum(responsibilities * residuals**2) / len(self.y)
+        return Lines(counts / counts.sum(), coefficients, np.full(len(counts), variance))
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Largest error of a coefficient vector, seconds, and how many lines."""
+class Setting:
+    """Lines of unit slopes in random directions, and what differs."""
 
-    error: float
-    seconds: float
     k: int
-
-
-def largest_error(coef: Floats, truth: Truth) -> float:
-    """Return the largest distance in the best matching of fitted and true regressors."""
-    if len(coef) < len(truth.weights):
-        return float("inf")
-    apart = np.linalg.norm(coef[:, None, :] - truth.vectors[None], axis=2)
-    i, j = linear_sum_assignment(apart)
-    return float(apart[i, j].max())
-
-
-class Plain(lines_em.PlainEM):
-    """Plain EM for rows of which the truth is known."""
-
-    def __init__(self, data: Data) -> None:
-        X, y, self.truth = data
-        w = self.truth.weights
-        coef = np.column_stack([np.zeros(len(w)), self.truth.vectors])
-        super().__init__(lines_em.Data("", X, y, w, coef, np.full(len(w), self.truth.noise)))
-
-    def error(self, lines: Lines) -> float:
-        """Return the largest error of the lines."""
-        return largest_error(lines.coef[:, 1:], self.truth)
-
-    def random(self, rng: np.random.Generator) -> tuple[float, Lines]:
-        """Return the likelihood and lines of EM from one random start."""
-        k, d = self.truth.vectors.shape
-        directions = rng.normal(size=(k, d))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        coef = np.column_stack([np.zeros(k), 0.75 * directions])
-        n, variance = len(self.data.y), float(self.data.y.var())
-        return self.run(Lines(np.full(k, 1 / k), coef, np.full(k, variance)), 500, 1e-6 * n)
-
-
-def fit_ours(data: Data, seed: int, k: int | str) -> Outcome:
-    """Fit the estimator."""
-    X, y, truth = data
-    clock = process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AssumptionWarning)
-        model = RegressionMixture(k, random_state=seed).fit(X, y)
-    seconds = process_time() - clock
-    found = largest_error(to_numpy(model.coef_), truth)
-    return Outcome(found, seconds, model.n_components_)
-
-
-def fit_random(plain: Plain, seed: int, n_starts: int) -> dict[str, Outcome]:
-    """Fit plain EM from one random start and from several."""
-    rng = np.random.default_rng(seed)
-    k, best, outcomes = len(plain.truth.weights), (-np.inf, 0.0), {}
-    clock = process_time()
-    for start in range(n_starts):
-        likelihood, lines = plain.random(rng)
-        best = max(best, (likelihood, plain.error(lines)))
-        if start + 1 in (1, n_starts):
-            name = f"EM, {start + 1} random start" + ("s" if start else "")
-            outcomes[name] = Outcome(best[1], process_time() - clock, k)
-    return outcomes
-
-
-def fit_r(data: Data, seed: int, method: str, limit: float) -> Outcome | None:
-    """Fit with an R package; None if it fails or takes too long."""
-    X, y, truth = data
-    fits = fit_in_r(method, (X, y), seed, ks=[len(truth.weights)], limit=limit)
-    for seconds, lines in fits.values():
-        return Outcome(largest_error(lines.coef[:, 1:], truth), seconds, len(lines.weights))
-    return None
-
-
-def compare(settings: dict[str, Callable[[int], Data]], arguments: argparse.Namespace) -> None:
-    """Print success rates and seconds of every method in every setting."""
-    packages = [name for name in r_packages() if name not in arguments.without]
-    print(
-        f"{arguments.seeds} seeds; Python {platform.python_version()}, NumPy {np.__version__}, "
-        f"scikit-learn {sklearn.__version__}; R packages: {', '.join(packages) or 'none'}"
+    d: int
+    n: int
+    noise: float = 0.3
+    weights: str = (
+        "equal"  # equal; 10:1, of the heaviest to the lightest; half, ten times as heavy
     )
-    heads = "setting | method | as good as EM from the truth | seconds (range) | worst ratio"
-    print(f"| {heads} | times one random start (range) |")
-    print("|---" * 6 + "|")
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
-    sets = [(name, seed) for name in settings for seed in seeds]
-    fitted = Run(seeds, arguments.jobs).map(partial(fit_all, arguments, packages), sets)
-    for name in settings:
-        found: dict[str, list[tuple[Outcome | None, float]]] = {}
-        for goal, outcomes in islice(fitted, len(seeds)):
-            for method, outcome in outcomes.items():
-                found.setdefault(method, []).append((outcome, goal))
-        one = [outcome for outcome, _ in found.get(ONE_START, []) if outcome is not None]
-        for method, rows in found.items():
-            cells = f"{row_of(rows, method)} | {times_of(rows, one)}"
-            print(f"| {name} | {method} | {cells} |", flush=True)
+    longest: float = 1.0  # norms of slopes are between 1/longest and longest
+    pairs: float = 0.0  # distance of two lines of a pair
+    inputs: str = "normal"
 
 
-def fit_all(
-    arguments: argparse.Namespace, packages: list[str], given: tuple[str, int]
-) -> tuple[float, dict[str, Outcome | None]]:
-    """Fit one data set by every method; also return the error of EM from the truth."""
-    name, seed = given
-    with threadpool_limits(1, user_api="blas"):
-        data = (PARAMETERS | PUSH)[name](seed)
-        plain = Plain(data)
-        goal = plain.error(plain.from_truth()[1])
-        outcomes: dict[str, Outcome | None] = {
-            "RegressionMixture": fit_ours(data, seed, len(data[2].weights)),
-        }
-        if "auto" not in arguments.without:
-            outcomes['RegressionMixture("auto")'] = fit_ours(data, seed, "auto")
-        if "random" not in arguments.without:
-            outcomes |= fit_random(plain, seed, arguments.starts)
-        for package in packages:
-            outcomes[package] = fit_r(data, seed, package, arguments.limit)
-    return goal, outcomes
+RECOVERY = {
+    "k 4": Setting(4, 20, 20_000),
+    "k 8": Setting(8, 20, 50_000),
+    "k 12": Setting(12, 20, 30_000),
+    "k 16": Setting(16, 20, 200_000),
+    "k 6, d 4": Setting(6, 4, 100_000),
+    "pairs": Setting(12, 20, 100_000, pairs=0.5),
+    "pairs, 30,000 rows": Setting(12, 20, 30_000, pairs=0.5),
+    "weights 10:1": Setting(8, 20, 50_000, weights="10:1"),
+    "weights 10:1, 8,000 rows": Setting(8, 20, 8_000, weights="10:1"),
+    "half light": Setting(8, 20, 50_000, weights="half"),
+    "different norms": Setting(8, 20, 50_000, longest=2.0),
+    "noise 1": Setting(8, 20, 50_000, noise=1.0),
+    "k 24": Setting(24, 20, 200_000),
+    "d 100": Setting(5, 100, 50_000),
+    "exponential inputs": Setting(8, 20, 50_000, inputs="exponential"),
+    "inputs of signs": Setting(8, 20, 50_000, inputs="signs"),
+}
 
 
-def perturbed(settings: dict[str, Callable[[int], Data]], arguments: argparse.Namespace) -> None:
-    """Print how many fits of perturbed rows reach EM from the truth."""
-    print("| setting, seed | RegressionMixture | seconds |")
-    print("|---" * 3 + "|")
-    for name, make in settings.items():
-        for seed in range(arguments.first, arguments.first + arguments.seeds):
-            X, y, truth = make(seed)
-            goal, k = Plain((X, y, truth)).from_truth()[0], len(truth.weights)
-            good, seconds = [], []
-            for at in range(arguments.perturbations):
-                rng = np.random.default_rng([seed, at])
-                Z, z = (a * (1 + 1e-9 * rng.normal(size=a.shape)) for a in (X, y))
-                clock = process_time()
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", AssumptionWarning)
-                    model = RegressionMixture(k, random_state=at).fit(Z, z)
-                seconds.append(process_time() - clock)
-                good.append(model.lower_bound_ * len(y) > goal - ENOUGH)
-            taken = f"{np.median(seconds):.1f} (at most {max(seconds):.1f})"
-            print(f"| {name}, {seed} | {sum(good)} of {len(good)} | {taken} |", flush=True)
+@cache
+def draw(case: Case) -> Data:
+    """Draw the rows of a case."""
+    if case.setting == "random":
+        return draw_anything(case.seed)
+    setting, rng = RECOVERY[case.setting], np.random.default_rng([case.seed, 7])
+    k, d = setting.k, setting.d
+    slopes = draw_slopes(setting, rng)
+    ratios = {
+        "equal": np.ones(k),
+        "10:1": np.geomspace(10, 1, k),
+        "half": np.repeat([10.0, 1.0], [k // 2, k - k // 2]),
+    }[setting.weights]
+    weights = ratios / ratios.sum()
+    labels = rng.choice(k, setting.n, p=weights)
+    X = draw_inputs(rng, setting.inputs, setting.n, d)
+    y = np.sum(X * slopes[labels], axis=1) + setting.noise * rng.normal(size=setting.n)
+    truth = Lines(weights, np.column_stack([np.zeros(k), slopes]), np.full(k, setting.noise**2))
+    return Data(np.column_stack([np.ones(setting.n), X]), y, truth)
 
 
-def times_of(rows: list[tuple[Outcome | None, float]], one: list[Outcome]) -> str:
-    """Return the ratios of seconds to those of one random start."""
-    times = [
-        outcome.seconds / start.seconds
-        for (outcome, _), start in zip(rows, one, strict=False)
-        if outcome is not None
+def draw_slopes(setting: Setting, rng: np.random.Generator) -> Floats:
+    """Draw slopes (k, d) in random directions, or pairs that are close."""
+    k, d = setting.k, setting.d
+    if setting.pairs:
+        middle = unit(rng.normal(size=(k // 2, d)))
+        away = rng.normal(size=(k // 2, d))
+        away = unit(away - np.sum(away * middle, axis=1, keepdims=True) * middle)
+        return np.vstack([middle + setting.pairs / 2 * away, middle - setting.pairs / 2 * away])
+    norms = np.exp(rng.uniform(-1, 1, (k, 1)) * np.log(setting.longest))
+    return np.asarray(norms * unit(rng.normal(size=(k, d))))
+
+
+def unit(vectors: Floats) -> Floats:
+    """Return vectors of length 1."""
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def draw_anything(seed: int) -> Data:
+    """Draw a mixture of lines, and rows from it."""
+    rng = np.random.default_rng([seed, 2])
+    k, d = int(rng.integers(2, 11)), log_integer(rng, 1, 20)
+    n = log_integer(rng, max(100, 10 * k * (d + 2)), 8_000)  # ten rows per parameter and more
+    law, inputs = str(rng.choice(LAWS)), str(rng.choice(INPUTS))
+    slopes, noise = str(rng.choice(SLOPES)), str(rng.choice(NOISES))
+    scale = np.exp(rng.uniform(np.log(0.05), np.log(0.5)))
+    weights, coefficients = draw_weights(rng, law, k), rng.normal(size=(k, 1 + d))
+    coefficients[:, 1:] = unit(coefficients[:, 1:])
+    if slopes == "different lengths":
+        coefficients[:, 1:] *= np.exp(rng.uniform(np.log(0.3), np.log(3.0), (k, 1)))
+    elif slopes == "one flat":
+        coefficients[0, 1:] = 0.0
+    scales = scale * (rng.uniform(0.3, 2.0, k) if noise == "unequal" else np.ones(k))
+    Z = np.column_stack([np.ones(n), draw_inputs(rng, inputs, n, d)])
+    labels = rng.choice(k, n, p=weights)
+    errors = rng.standard_t(3, n) / np.sqrt(3) if noise == "t3" else rng.normal(size=n)
+    y = np.sum(Z * coefficients[labels], axis=1) + scales[labels] * errors
+    words = (
+        f"k {k}, d {d}, n {n}, weights {law}, inputs {inputs}, slopes {slopes}, "
+        f"noise {noise} {scale:.2f}"
+    )
+    # the model has one noise variance
+    return Data(Z, y, Lines(weights, coefficients, np.full(k, weights @ scales**2)), words)
+
+
+def draw_inputs(rng: np.random.Generator, inputs: str, n: int, d: int) -> Floats:
+    """Draw inputs (n, d) of about unit variance."""
+    if inputs == "discrete":
+        return rng.integers(-1, 3, (n, d)).astype(float)
+    if inputs == "uniform":
+        return rng.uniform(-np.sqrt(3), np.sqrt(3), (n, d))
+    if inputs == "t3":
+        return rng.standard_t(3, (n, d)) / np.sqrt(3)
+    if inputs == "exponential":
+        return rng.exponential(size=(n, d)) - 1
+    if inputs == "signs":
+        return rng.choice([-1.0, 1.0], size=(n, d))
+    X = rng.normal(size=(n, d))
+    if inputs == "correlated":
+        X = 0.6 * X + 0.8 * rng.normal(size=(n, 1))
+    return np.asarray(X)
+
+
+# ---- methods
+
+
+def fit_ours(case: Case, n_components: str = "") -> Figures:
+    """Fit RegressionMixture with its defaults; no rows are left out of random mixtures."""
+    import implicitmoments as im  # noqa: PLC0415  # the edition of this process
+
+    data, drop = draw(case), case.setting != "random"
+    k = n_components or len(data.truth.weights)
+    model: Any = im.RegressionMixture(k, drop_outliers=drop, random_state=case.seed)
+    model, seconds = timed(lambda: model.fit(data.Z[:, 1:], data.y))
+    coefficients = np.column_stack([model.intercept_, model.coef_])
+    variances = np.broadcast_to(np.square(model.noise_), len(coefficients))
+    lines = Lines(model.weights_, coefficients, variances)
+    return judge(data, lines) | {"seconds": seconds, "k": len(lines.weights)}
+
+
+def fit_random_starts(case: Case, n_starts: int) -> Figures:
+    """Run plain EM from random starts and keep the best."""
+    data, rng = draw(case), np.random.default_rng([case.seed, n_starts])
+
+    def best_of_starts() -> Lines:
+        ends = [em(data, random_lines(data, rng)) for _ in range(n_starts)]
+        best: Lines = max(ends, key=lambda end: end[0])[1]
+        return best
+
+    lines, seconds = timed(best_of_starts)
+    return judge(data, lines) | {"seconds": seconds}
+
+
+def random_lines(data: Data, rng: np.random.Generator) -> Lines:
+    """Return lines of random direction through the origin with the variance of y."""
+    k, d = len(data.truth.weights), data.Z[:, 1:].shape[1]
+    coefficients = np.column_stack([np.zeros(k), 0.75 * unit(rng.normal(size=(k, d)))])
+    return Lines(np.full(k, 1 / k), coefficients, np.full(k, data.y.var()))
+
+
+def em(data: Data, start: Lines) -> tuple[float, Any]:
+    """Run plain EM."""
+    return plain_em(data.log_joint, data.m_step, start)
+
+
+FLEXMIX = """
+suppressMessages(library(flexmix)); rows <- read.csv("{rows}", header = FALSE); set.seed({seed})
+t <- system.time(m <- flexmix(V1 ~ ., data = rows, k = {k}))
+p <- parameters(m)
+write.table(cbind(prior(m), t(p)), "{out}", sep = ",", row.names = FALSE, col.names = FALSE)
+cat(sum(t[1:2]))
+"""
+
+
+def fit_flexmix(case: Case) -> Figures:
+    """Fit flexmix with its defaults, if R has it: one random start."""
+    if shutil.which("Rscript") is None:
+        return {}
+    data = draw(case)
+    with tempfile.TemporaryDirectory() as folder:
+        rows, out = Path(folder, "rows.csv"), Path(folder, "out.csv")
+        np.savetxt(rows, np.column_stack([data.y, data.Z[:, 1:]]), delimiter=",", fmt="%.17g")
+        program = FLEXMIX.format(rows=rows, out=out, seed=case.seed, k=len(data.truth.weights))
+        command = ["Rscript", "-e", program]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+        if done.returncode:
+            return {}
+        found = np.loadtxt(out, delimiter=",", ndmin=2)
+    lines = Lines(found[:, 0], found[:, 1:-1], found[:, -1] ** 2)
+    return judge(data, lines) | {"seconds": float(done.stdout)}
+
+
+def fit_truth(case: Case) -> Figures:
+    """Run plain EM from the truth."""
+    data = draw(case)
+    level, lines = em(data, data.truth)
+    return judge(data, lines) | {"level": level, "words": data.words}
+
+
+def judge(data: Data, lines: Lines) -> Figures:
+    """Return the largest error of a line, and the log-likelihood of all rows."""
+    errors = matched_distances(np.asarray(lines.coefficients), data.truth.coefficients)
+    return {"error": float(errors.max()), "level": log_likelihood(data.log_joint(lines))}
+
+
+def warm_up() -> None:
+    """Fit a few rows."""
+    import implicitmoments as im  # noqa: PLC0415
+
+    rng = np.random.default_rng(0)
+    im.RegressionMixture(2, random_state=0).fit(rng.normal(size=(200, 2)), rng.normal(size=200))
+
+
+# ---- tables
+
+
+def show_recovery(rows: list[Row]) -> None:
+    """Print how often every line was found."""
+    lines = []
+    for setting in names(rows, "setting"):
+        own = select(rows, setting=setting)
+        goals = {row["seed"]: row["error"] for row in select(own, method=TRUTH)}
+        for method in names(own, "method"):
+            found = [row for row in select(own, method=method) if "seconds" in row]
+            if not found:
+                continue
+            ratios = np.array([row["error"] / goals[row["seed"]] for row in found])
+            numbers = values(found, "k")
+            every = f"{np.sum(ratios <= WITHIN)} of {len(found)}"
+            cells = [setting, method, every, f"{ratios.max():.2f}"]
+            lines.append([*cells, spread(numbers, 0), spread(values(found, "seconds"))])
+    print_table(("setting", "method", "every line", "worst error ratio", "lines", "s"), lines)
+
+
+def show_random(rows: list[Row]) -> None:
+    """Print how often each edition is lost, and where."""
+    compare_levels(rows, TRUTH)
+    print()
+    gaps = {method: above(rows, method, TRUTH) for method in (OLD, THIS)}
+    gaps = {method: own for method, own in gaps.items() if len(own)}
+    lost = [
+        (row["seed"], row["words"], *(f"{own[i]:+.1f}" for own in gaps.values()))
+        for i, row in enumerate(select(rows, method=TRUTH))
+        if any(own[i] < -RIGHT for own in gaps.values())
     ]
-    return f"{np.median(times):.2f} ({min(times):.2f}–{max(times):.2f})" if times else ""
+    print_table(("seed", "configuration", *gaps), lost)
 
 
-def row_of(rows: list[tuple[Outcome | None, float]], method: str) -> str:
-    """Return the cells of one method."""
-    there = [(outcome, goal) for outcome, goal in rows if outcome is not None]
-    if not there:
-        return f"0 of {len(rows)} | over the limit | "
-    ratios = [outcome.error / goal for outcome, goal in there]
-    seconds = [outcome.seconds for outcome, _ in there]
-    good = sum(ratio <= WITHIN for ratio in ratios)
-    more = ""
-    if "auto" in method:
-        ks = [outcome.k for outcome, _ in there]
-        more = f", k from {min(ks)} to {max(ks)}"
-    return (
-        f"{good} of {len(rows)}{more} | {np.median(seconds):.2f} "
-        f"({min(seconds):.2f}–{max(seconds):.2f}) | {max(ratios):.2f}"
-    )
-
-
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["parameters", "push", "perturbed", "awkward"])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=1, help="data sets that are fitted at a time")
-    parser.add_argument("--settings", nargs="*", help="by name; all by default")
-    parser.add_argument("--starts", type=int, default=10, help="of random EM")
-    parser.add_argument("--perturbations", type=int, default=20)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for a fit in R")
-    parser.add_argument("--without", nargs="*", default=[], help="auto, random, flexmix")
-    arguments = parser.parse_args()
-    if arguments.table == "awkward":
-        awkward()
-        return
-    settings = PARAMETERS if arguments.table == "parameters" else PUSH
-    if arguments.table == "perturbed":
-        settings = PARAMETERS | PUSH
-        arguments.settings = arguments.settings or ["10:1-20k", "pairs-30k"]
-    chosen = arguments.settings or list(settings)
-    if unknown := [name for name in chosen if name not in settings]:
-        parser.error(f"no setting {', '.join(unknown)}; there are {', '.join(settings)}")
-    with threadpool_limits(1, user_api="blas"):
-        run = perturbed if arguments.table == "perturbed" else compare
-        run({name: settings[name] for name in chosen}, arguments)
-
+METHODS = [
+    Method(TRUTH, fit_truth),
+    *both_editions(fit_ours),
+    Method('this edition, "auto"', partial(fit_ours, n_components="auto")),
+    Method("EM, 1 random start", partial(fit_random_starts, n_starts=1)),
+    Method("EM, 10 random starts", partial(fit_random_starts, n_starts=10)),
+    Method("flexmix", fit_flexmix),
+]
+TABLES = {
+    "recovery": Table(list(RECOVERY), METHODS, show_recovery, warm_up, 10, ["k 4"]),
+    "random": Table(["random"], METHODS[:3], show_random, warm_up, 300),
+}
 
 if __name__ == "__main__":
-    main()
+    main("regressions", __doc__, TABLES)
