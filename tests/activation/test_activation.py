@@ -142,7 +142,7 @@ def test_constant_and_doubled_columns_are_harmless():
 def test_weights_are_repetitions():
     X, y, fresh, _ = _data(1_500, noise=0.2)
     counts = np.random.default_rng(3).integers(0, 4, len(X))
-    for refine, tolerance in ((False, 1e-6), (True, 1e-3)):
+    for refine, tolerance in ((False, 1e-6), (True, 3e-3)):
         how = {"n_components": K, "refine": refine, "random_state": 0, "whiten": True}
         weighted = ActivationSumRegressor("relu", **how).fit(X, y, sample_weight=counts)
         repeated = ActivationSumRegressor("relu", **how).fit(

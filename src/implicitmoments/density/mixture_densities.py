@@ -283,11 +283,11 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     n_components : int, default 2
         The number k of components. A bound on it is enough.
     degree : int or "auto", default "auto"
-        Total degree of the polynomial in (x, y). ``"auto"``: by held-out likelihood and
-        ``epsilon``, as for :class:`SphericalMixtureDensity`.
+        Degree of the polynomial. It is one of x and y together. ``"auto"``: by held-out likelihood
+        and ``epsilon``, as for :class:`SphericalMixtureDensity`.
     epsilon : float, default 0.05
-        The total variation distance aimed at, of which a lower degree and clipping may each lose
-        a fiftieth; a note says if the distance from the rows is clearly larger.
+        The total variation distance aimed at. A fiftieth of it may be lost by a lower degree, and
+        as much by clipping; a note says if the distance from the rows is clearly larger.
     max_degree : int, default 12
         The highest degree for ``"auto"``.
     clip : float or "auto", default "auto"
