@@ -197,11 +197,11 @@ def draw_anything(seed: int) -> Data:
 def draw_inputs(rng: np.random.Generator, inputs: str, n: int, d: int) -> Floats:
     """Draw inputs (n, d) of about unit variance."""
     if inputs == "discrete":
-        return rng.integers(-1, 3, (n, d)).astype(float)
+        return rng.integers(-1, 3, (n, d)).astype(np.float64)
     if inputs == "uniform":
         return rng.uniform(-np.sqrt(3), np.sqrt(3), (n, d))
     if inputs == "t3":
-        return rng.standard_t(3, (n, d)) / np.sqrt(3)
+        return np.divide(rng.standard_t(3, (n, d)), np.sqrt(3))
     if inputs == "exponential":
         return rng.exponential(size=(n, d)) - 1
     if inputs == "signs":

@@ -19,7 +19,6 @@ from silence.advice import advice
 from silence.coverage import coverage, coverage_of_mixtures
 from silence.degenerate import degenerate
 from silence.discrete import discrete
-from silence.doubts import doubts
 from silence.extra import extra
 from silence.rates import Run
 from silence.shape import shape
@@ -34,7 +33,6 @@ KINDS: dict[str, Callable[[Run], None]] = {
     "coverage_of_mixtures": coverage_of_mixtures,
     "degenerate": degenerate,
     "discrete": discrete,
-    "doubts": doubts,
     "extra": extra,
     "outliers": wild_rows,
     "shape": shape,
