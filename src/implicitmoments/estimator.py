@@ -50,8 +50,10 @@ class FittedEstimator(Description):
         Which of the questions ``"labels"``, ``"probabilities"``, ``"predictions"``,
         ``"components"`` (given x and y), ``"densities"`` and ``"samples"`` it answers, and by
         which method.
-    variants : mapping of type to type
-        Records that stand where the field of a record is annotated by a protocol.
+    saved : mapping of str to type
+        Fitted attributes in a model file; a type without None is that of a required one.
+    records : tuple of type
+        Dataclasses in a model file beyond those that the types of ``saved`` lead to.
     iterative : bool
         Whether a fit has steps that a picture may show.
     captions : mapping of str to str
@@ -62,7 +64,8 @@ class FittedEstimator(Description):
 
     labelled: ClassVar[bool] = False
     answers: ClassVar[Mapping[str, str]] = {}
-    variants: ClassVar[Mapping[Any, Any]] = {}
+    saved: ClassVar[Mapping[str, Any]] = {}
+    records: ClassVar[tuple[type, ...]] = ()
     iterative: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1

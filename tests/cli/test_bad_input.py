@@ -244,7 +244,7 @@ def test_a_model_is_not_overwritten_by_its_answers(refused, data, models, here):
 
 def test_model_files_that_are_none(refused, data, here):
     (here / "text.im").write_text("no model")
-    refused("cannot_open", "describe", "nowhere.im")
+    refused("cannot_read", "describe", "nowhere.im")
     refused("model_from_standard_input", "predict", "-", "-")
     refused("not_a_model_file", "describe", data / "rows.csv")
     for command in ("describe", "predict", "score", "report", "sample"):

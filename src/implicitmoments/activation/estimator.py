@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NotRequired
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -189,10 +189,17 @@ class ActivationSumRegressor(
     answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,
+        "n_components_": int,
+        "degree_": int,
         "polynomial_": Polynomial,
         "whitening_": Whitening | None,
-        "network_": NotRequired[Network],
-        "_hypothesis": Polynomial | Network,
+        "network_": Network | None,
+        **dict.fromkeys(("weights_", "directions_", "biases_"), np.ndarray | None),
+        **dict.fromkeys(
+            ("weight_errors_", "direction_errors_", "bias_errors_"), np.ndarray | None
+        ),
+        "n_iter_": int | None,
+        "converged_": bool | None,
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
@@ -253,7 +260,6 @@ class ActivationSumRegressor(
             self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = activation, whitening
         self.n_components_, self.degree_ = k, fitted.degree
-        self._hypothesis: Polynomial | Network = fitted.polynomial
         self.polynomial_, self.notes_ = fitted.polynomial, notes
         self.stats_: dict[str, Any] = {
             "rows_used": rows.kept,
@@ -267,8 +273,11 @@ class ActivationSumRegressor(
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("polynomial_of_other_inputs"))
 
+    def _hypothesis(self) -> Polynomial | Network:
+        return self.network_ if self._predicts_by() == "network" else self.polynomial_
+
     def _prediction(self) -> RowFunction:
-        return RowFunction(partial(evaluate_hypothesis, self._hypothesis, self.whitening_))
+        return RowFunction(partial(evaluate_hypothesis, self._hypothesis(), self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in one pass over the rows.
@@ -375,7 +384,7 @@ class ActivationSumRegressor(
             "unexplained": found.unexplained,
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
-            self._hypothesis, self.stats_["hypothesis"] = self.network_, "network"
+            self.stats_["hypothesis"] = "network"
         self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors, parity)])
 
     def _network_notes(self, found: Found, errors: StandardErrors, parity: int) -> Iterator[Note]:

@@ -28,8 +28,7 @@ from implicitmoments.cli.console import bad_input, print_tables
 from implicitmoments.cli.description import print_document
 from implicitmoments.density import SphericalMixtureDensity
 from implicitmoments.report import write_report
-from implicitmoments.saving import save
-from implicitmoments.saving.files import write_whole
+from implicitmoments.saving import replace_file, save
 
 WIDTH = 80  # columns of a terminal
 HEADS = "learned from rows", "error", "time", "usual tool", "its error", "its time"
@@ -48,7 +47,8 @@ def run_demo(folder: Path, seed: int, *, as_json: bool, quiet: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save(mixture, others[0])
-        write_whole(others[1], json.dumps(fits, indent=2).encode())
+        with replace_file(others[1]) as file:
+            file.write(json.dumps(fits, indent=2).encode())
         write_report(mixture, X, path=page)
     except OSError as reason:
         raise RuntimeError(f"cannot write to {folder}: {reason.strerror}") from reason

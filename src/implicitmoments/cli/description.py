@@ -18,7 +18,7 @@ from implicitmoments.description import Table as Parameters
 from implicitmoments.description import findings_of, short_number
 from implicitmoments.notes import Note, Notes
 from implicitmoments.registry import ESTIMATORS
-from implicitmoments.saving.descriptions import load_description
+from implicitmoments.saving import load
 
 MOST_COMPONENTS, MOST_FEATURES = 12, 6  # in a printed table: terminals have 80 columns, 24 lines
 # notes after which scaling of the columns is suggested
@@ -47,7 +47,8 @@ def describe_file(path: Path, *, as_json: bool) -> None:
 def load_described(path: Path) -> tuple[Any, dict[str, Any]]:
     """Load what a model file shows of itself, and its parameters; without its estimator."""
     check_model_path(path)
-    return load_description(path)
+    model = load(path)
+    return model, model.get_params(deep=False)
 
 
 def model_document(

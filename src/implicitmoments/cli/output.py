@@ -17,7 +17,7 @@ from implicitmoments.cli.description import as_json_text, print_document
 from implicitmoments.description import counted
 from implicitmoments.notes import printable
 from implicitmoments.rows.files import require
-from implicitmoments.saving.files import whole_file
+from implicitmoments.saving import replace_file
 
 if TYPE_CHECKING:
     from implicitmoments.cli.progress import PassProgress
@@ -88,7 +88,7 @@ def write_table(
     with (
         show_progress(quiet) as progress,
         name_full_device(str(path)),
-        whole_file(path) as file,
+        replace_file(path) as file,
     ):
         pieces = _watch(pieces, progress, what, n_rows)
         if kind == ".npy":

@@ -35,7 +35,7 @@ from implicitmoments.picture_data import (
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.constants import find_constants, restore_columns
 from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
-from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
+from implicitmoments.rows.outliers import SMALLEST_COMPONENT, Near, leave_out_outliers
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,
@@ -113,6 +113,14 @@ class ExpandedDensity(
     """
 
     fewest_rows = 2
+    saved: ClassVar[Mapping[str, Any]] = {
+        "degree_": int,
+        "clip_": float,
+        "normalizer_": float,
+        "acceptance_rate_": float,
+        "_near": Near | None,
+        "_constants": np.ndarray | None,
+    }
     answers: ClassVar[Mapping[str, str]] = {"densities": "score_samples", "samples": "sample"}
     captions: ClassVar[Mapping[str, str]] = {
         "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "

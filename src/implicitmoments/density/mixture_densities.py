@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
-from typing import Any, ClassVar, NotRequired
+from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.estimator import HELD, ExpandedDensity, Fold, RatioModel
 from implicitmoments.density.expansion import (
@@ -51,7 +51,6 @@ from implicitmoments.rows import (
 )
 from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.normality import find_deviations, looks_standard
-from implicitmoments.rows.outliers import Near
 from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import check_flag, check_number_or, check_variance, check_whole
 
@@ -159,14 +158,12 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     """
 
     saved: ClassVar[Mapping[str, Any]] = {
+        **ExpandedDensity.saved,
+        "variance_": float | np.ndarray,
+        "center_": np.ndarray,
         "hypothesis_": ClippedDensity,
-        "_near": NotRequired[Near | None],
-        "_constants": NotRequired[Floats | None],
     }
-    variants: ClassVar[Mapping[Any, Any]] = {
-        Expansion: JointExpansion,
-        Reference: SphericalSpan | WhitenedSpan,
-    }
+    records = (JointExpansion, SphericalSpan, WhitenedSpan)
     captions: ClassVar[Mapping[str, str]] = {
         **ExpandedDensity.captions,
         "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
@@ -359,13 +356,13 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
 
     labelled = True
     saved: ClassVar[Mapping[str, Any]] = {
+        **ExpandedDensity.saved,
+        "coef_": np.ndarray,
+        "intercept_": float,
+        "noise_": float,
         "hypothesis_": RegressionDensity,
-        "_near": NotRequired[Near | None],
     }
-    variants: ClassVar[Mapping[Any, Any]] = {
-        Expansion: GradedExpansion,
-        Reference: RegressionFrame,
-    }
+    records = (GradedExpansion, RegressionFrame)
     captions: ClassVar[Mapping[str, str]] = {
         **ExpandedDensity.captions,
         "spectra": "Variance of the slopes along each direction of the inputs. Filled: the "

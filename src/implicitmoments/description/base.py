@@ -63,9 +63,6 @@ class Description:
         The fitted attribute with one vector per component; empty without components.
     results : tuple of str
         Fitted attributes for a user, in the order they are shown.
-    saved : mapping of str to type
-        Fitted attributes that a model file must have, or may have if ``NotRequired``; all that
-        hold records, whose classes a file may then contain.
     points, slopes : tuple of str
         Fitted attributes in the units of the columns, and in their inverse.
     score_name : str
@@ -78,7 +75,6 @@ class Description:
     component: ClassVar[str] = "component"
     vectors: ClassVar[str] = ""
     results: ClassVar[tuple[str, ...]] = ()
-    saved: ClassVar[Mapping[str, Any]] = {}
     points: ClassVar[tuple[str, ...]] = ()
     slopes: ClassVar[tuple[str, ...]] = ()
     score_name: ClassVar[str] = LEVEL

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -64,12 +63,6 @@ class MeansDescription(Description):
 class SphericalDescription(MeansDescription):
     """A model with means, weights, and one variance for all components or one each."""
 
-    saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": WEIGHTS,
-        "means_": VECTORS,
-        "variance_": Annotated[float | Floats, Entries(("", "k"), variances=True)],
-    }
-
     variance_: Any
     _deviations: Floats | None = None  # (d,) or (k, d), of a copy in the units of the file
 
@@ -126,10 +119,6 @@ class SphericalMixtureClustererDescription(SphericalDescription):
     component = "cluster"
     results = ("n_components_", "weights_", "means_", "variance_", "order_")
     points = ("means_",)
-    saved: ClassVar[Mapping[str, Any]] = {
-        **SphericalDescription.saved,
-        "variance_": Annotated[float, Entries(("",), variances=True)],
-    }
 
 
 class GaussianMixtureDescription(MeansDescription):
@@ -141,15 +130,6 @@ class GaussianMixtureDescription(MeansDescription):
         *("degrees_of_freedom_", "weight_errors_", "mean_errors_", "covariance_errors_"),
         *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
-    saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": WEIGHTS,
-        "means_": VECTORS,
-        "covariances_": Annotated[
-            float | Floats, Entries(SHAPES, variances=True, chosen_by="covariance_type_")
-        ],
-        "covariance_type_": str,
-        "degrees_of_freedom_": FREEDOM,
-    }
 
     covariances_: Any
     covariance_type_: str
@@ -190,13 +170,6 @@ class RegressionMixtureDescription(Description):
         *("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_"),
         *("degrees_of_freedom_errors_", "lower_bound_", "converged_", "n_iter_"),
     )
-    saved: ClassVar[Mapping[str, Any]] = {
-        "coef_": VECTORS,
-        "intercept_": PER_COMPONENT,
-        "weights_": WEIGHTS,
-        "noise_": Annotated[Floats, Entries(("k",), variances=True)],
-        "degrees_of_freedom_": FREEDOM,
-    }
     slopes = ("coef_", "coef_errors_")
 
     weights_: Any

@@ -325,6 +325,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     errors: str | None
     drop_outliers: bool
     weights_: Any
+    saved: ClassVar[Mapping[str, Any]] = {
+        "weights_": np.ndarray,
+        "weight_errors_": np.ndarray | None,
+        "lower_bound_": float,
+        "n_iter_": int,
+        "converged_": bool,
+        "_stream": dict[str, Any] | None,
+    }
     iterative: ClassVar[bool] = True
     answers: ClassVar[Mapping[str, str]] = {}
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, NotRequired, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -76,6 +76,13 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     n_moves: int
     means_: Any
     spread: ClassVar[tuple[str, str]] = ("covariances_", "covariance_errors_")
+    saved: ClassVar[Mapping[str, Any]] = {
+        **MixtureEstimator.saved,
+        "means_": np.ndarray,
+        "mean_errors_": np.ndarray | None,
+        "_near": Near | None,
+        "_constants": np.ndarray | None,
+    }
     answers: ClassVar[Mapping[str, str]] = {
         "labels": "predict",
         "probabilities": "predict_proba",
@@ -507,9 +514,12 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
     rows_per_block: int | None = None
 
     saved: ClassVar[Mapping[str, Any]] = {
-        **GaussianMixtureDescription.saved,
-        "_near": NotRequired[Near | None],
-        "_constants": NotRequired[Floats | None],
+        **GaussianEstimator.saved,
+        "covariance_type_": str,
+        "covariances_": float | np.ndarray,
+        "covariance_errors_": float | np.ndarray | None,
+        "degrees_of_freedom_": float,
+        "degrees_of_freedom_errors_": float | None,
     }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, NotRequired, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -217,8 +217,17 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         "samples": "sample",
     }
     saved: ClassVar[Mapping[str, Any]] = {
-        **RegressionMixtureDescription.saved,
-        "_near": NotRequired[NearLines | None],
+        **MixtureEstimator.saved,
+        "coef_": np.ndarray,
+        "coef_errors_": np.ndarray | None,
+        "intercept_": np.ndarray,
+        "intercept_errors_": np.ndarray | None,
+        "noise_": np.ndarray,
+        "noise_errors_": np.ndarray | None,
+        "degrees_of_freedom_": float,
+        "degrees_of_freedom_errors_": float | None,
+        "_near": NearLines | None,
+        "_inputs": dict[str, Any] | None,
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",

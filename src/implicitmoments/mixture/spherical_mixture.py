@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, NotRequired
+from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Floats
 from implicitmoments.description import SphericalMixtureDescription
 from implicitmoments.mixture.estimator import Fit, Options
 from implicitmoments.mixture.family import Family
@@ -18,7 +17,6 @@ from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import RandomState, Rows
 from implicitmoments.rows.constants import restore_columns
-from implicitmoments.rows.outliers import Near
 from implicitmoments.validation import (
     check_even_order,
     check_option,
@@ -142,10 +140,10 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     rows_per_block: int | None = None
 
     saved: ClassVar[Mapping[str, Any]] = {
-        **SphericalMixtureDescription.saved,
-        "decoded_components_": NotRequired[Components | None],
-        "_near": NotRequired[Near | None],
-        "_constants": NotRequired[Floats | None],
+        **GaussianEstimator.saved,
+        "variance_": float | np.ndarray,
+        "variance_errors_": float | np.ndarray | None,
+        "decoded_components_": Components | None,
     }
     spread = ("variance_", "variance_errors_")
     captions: ClassVar[Mapping[str, str]] = {

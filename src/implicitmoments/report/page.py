@@ -33,7 +33,7 @@ from implicitmoments.report.next_step import next_step_of
 from implicitmoments.report.reader import PYTHON, Reader
 from implicitmoments.report.statistics import cell, exact, is_number, settings_of, statistics_of
 from implicitmoments.report.verdict import title_of, verdict_of
-from implicitmoments.saving.files import write_whole
+from implicitmoments.saving import replace_file
 
 TABLE_ROWS, TABLE_COLUMNS = 300, 32  # of a table; the model has the rest
 WIDE = 8  # columns beside the first that fit on a printed page; more stand below each other
@@ -117,7 +117,8 @@ def save_page(
     """Write a page on a sample of rows, in the words of a reader."""
     day = calendar.today().isoformat() if date is None else str(date)
     text = render_page(model, rows, reader, title=title, subtitle=subtitle, date=day)
-    write_whole(Path(path), text.encode())
+    with replace_file(path) as file:
+        file.write(text.encode())
     return Path(path)
 
 
