@@ -7,8 +7,8 @@ Of each set, 70 % of the rows are fitted, drawn by the seed, and the others are 
 there are classes, with each covariance type. Nats are those of all rows that were fitted. The
 best of scikit-learn's 20 starts goes on until EM converges. A fit has collapsed if a component
 has fewer than twice as many numbers in its rows as parameters, or a variance that only equal
-values have: its likelihood says nothing, and it is counted apart. ``auto`` chooses type and number. Without R,
-which has mclust and most of the sets, the sets of scikit-learn are fitted.
+values have: its likelihood says nothing, and it is counted apart. ``auto`` chooses type and
+number. Without R, which has mclust and most of the sets, the sets of scikit-learn are fitted.
 """
 
 from __future__ import annotations
