@@ -155,14 +155,7 @@ class SphericalMixtureClusterer(
     """
 
     fewest_rows = 2
-    saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": np.ndarray,
-        "means_": np.ndarray,
-        "variance_": float,
-        "order_": int | None,
-        "threshold_": float | None,
-        "labels_": np.ndarray | None,
-    }
+    saved = {"order_": int | None, "threshold_": float | None, "labels_": np.ndarray | None}
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {

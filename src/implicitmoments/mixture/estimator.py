@@ -328,9 +328,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     saved: ClassVar[Mapping[str, Any]] = {
         "weights_": np.ndarray,
         "weight_errors_": np.ndarray | None,
-        "lower_bound_": float,
-        "n_iter_": int,
-        "converged_": bool,
         "_stream": dict[str, Any] | None,
     }
     iterative: ClassVar[bool] = True

@@ -35,12 +35,18 @@ Hint: TypeAlias = Any
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 ENTRY = "implicitmoments"  # key in the metadata of safetensors
-COMMON: dict[str, Hint] = {  # fitted attributes of every estimator
+COMMON: dict[str, Hint] = {  # fitted attributes of all estimators, or of several
     "n_features_in_": int,
     "feature_names_in_": np.ndarray | None,
     "columns_in_": dict[str, Any] | None,
     "stats_": dict[str, Any],
     "notes_": Notes,
+    "weights_": np.ndarray | None,
+    "means_": np.ndarray | None,
+    "variance_": float | np.ndarray | None,
+    "n_iter_": int | None,
+    "converged_": bool | None,
+    "lower_bound_": float | None,
 }
 
 
