@@ -194,12 +194,11 @@ class ActivationSumRegressor(
         "polynomial_": Polynomial,
         "whitening_": Whitening | None,
         "network_": Network | None,
-        **dict.fromkeys(("weights_", "directions_", "biases_"), np.ndarray | None),
-        **dict.fromkeys(
-            ("weight_errors_", "direction_errors_", "bias_errors_"), np.ndarray | None
-        ),
-        "n_iter_": int | None,
-        "converged_": bool | None,
+        "weight_errors_": np.ndarray | None,
+        "directions_": np.ndarray | None,
+        "direction_errors_": np.ndarray | None,
+        "biases_": np.ndarray | None,
+        "bias_errors_": np.ndarray | None,
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "

@@ -155,7 +155,11 @@ class SphericalMixtureClusterer(
     """
 
     fewest_rows = 2
-    saved = {"order_": int | None, "threshold_": float | None, "labels_": np.ndarray | None}
+    saved: ClassVar[Mapping[str, Any]] = {
+        "order_": int | None,
+        "threshold_": float | None,
+        "labels_": np.ndarray | None,
+    }
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {

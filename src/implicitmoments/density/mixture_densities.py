@@ -159,7 +159,6 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
 
     saved: ClassVar[Mapping[str, Any]] = {
         **ExpandedDensity.saved,
-        "variance_": float | np.ndarray,
         "center_": np.ndarray,
         "hypothesis_": ClippedDensity,
     }
