@@ -26,7 +26,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from implicitmoments import SphericalMixtureClusterer
-from implicitmoments.clustering import BayesRule
+from implicitmoments.clustering.pair_test import BayesRule
 from implicitmoments.datasets import make_spherical_mixture
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

@@ -80,7 +80,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark as the system has it
-WIDE = ["paper_map"]  # pages that are one wide table
+WIDE = ["paper"]  # pages with a wide table
 # pages without subpages, and wide ones
 html_sidebars: dict[str, list[str]] = {
     page: [] for page in ["comparison", "quick_start", "tutorial", *WIDE]

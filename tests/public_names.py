@@ -17,7 +17,7 @@ HOMES = [
         f"implicitmoments.{folder}"
         for folder in (
             *("circuits", "datasets", "moments", "paper", "plot", "problems", "projections"),
-            *("report", "rows", "testing", "theory"),
+            *("report", "rows", "testing"),
         )
     ),
 ]

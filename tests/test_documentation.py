@@ -36,68 +36,61 @@ def test_examples_in_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-KINDS = [
-    "Definition",
-    "Lemma",
-    "Fact",
-    "Theorem",
-    "Proposition",
-    "Corollary",
-    "Claim",
-    "Remark",
-    "Algorithm",
-    "Erratum",
-]
+PAPER = ROOT / "docs/paper.md"
+PAPER_FILES = sorted((ROOT / "src/implicitmoments/paper").glob("[a-z]*.py"))
 
 
-def map_rows():
-    """Statement, symbols, tests and note of every row of the paper map."""
-    for line in (ROOT / "docs/paper_map.md").read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if cells[0].split(" ")[0] in KINDS:
-            yield cells
+def table(heading):
+    """Return the cells of the rows of the table in a section of the page on the paper."""
+    section = PAPER.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip(" `") for cell in row.strip("|").split(" | ")] for row in rows[1:]]
 
 
-ROWS = list(map_rows())
+def has_function(path, name):
+    found = path.is_file() and re.search(rf"^def {name}\(", path.read_text(), re.M)
+    return found is not None and bool(found)
 
 
-def resolve(dotted):
-    """Import the longest module of a dotted name and follow the rest by attribute."""
-    parts = dotted.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            found = importlib.import_module(".".join(["implicitmoments", *parts[:cut]]))
-        except ModuleNotFoundError:
-            continue
-        for attribute in parts[cut:]:
-            found = getattr(found, attribute)
-        return found
-    return getattr(implicitmoments, dotted)
+def has_test(name):
+    """Return whether a test, named as ``folder/file.py::function``, exists."""
+    file, _, function = name.partition("::")
+    return has_function(ROOT / "tests" / file, function)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_paper_map_names_what_exists(row):
-    _, symbols, tests, note = row
-    named = re.findall(r"`([\w.]+)`", symbols)
-    for symbol in named:
-        resolve(symbol)
-    proven = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
-    for path, function in proven:
-        assert re.search(rf"^def {function}\(", (ROOT / path).read_text(), re.M), (path, function)
-    assert (named and proven) or note, "a row without code and a test says why"
+@pytest.mark.parametrize("row", table("Statements"), ids=lambda row: row[0])
+def test_the_file_and_the_test_of_a_statement_exist(row):
+    statement, file, test = row
+    assert file == "—" or (ROOT / "src/implicitmoments" / file).is_file()
+    assert test == "—" or has_test(test)
+    assert test != "—" or "proofs only" in statement
 
 
-def test_paper_map_has_every_numbered_statement():
-    numbered = {match for row in ROWS for match in re.findall(r"^\w+ (\d+\.\d+)", row[0])}
-    expected = {f"{s}.{i}" for s, n in STATEMENTS.items() for i in range(1, n + 1)}
-    assert numbered == expected
-    assert sum(row[0].startswith("Erratum") for row in ROWS) == 11
-    assert sum(row[0].startswith("Algorithm") for row in ROWS) == 1
+@pytest.mark.parametrize("row", table("Errata"), ids=lambda row: row[0])
+def test_an_erratum_names_code_or_a_test(row):
+    name = row[-1]
+    in_code = any(has_function(path, name) for path in PAPER_FILES)
+    assert in_code or has_test(f"paper/{name}")
 
 
-def test_a_name_that_does_not_exist_is_noticed():
-    with pytest.raises(AttributeError):
-        resolve("moments.implicit.no_such_thing")
+def test_every_statement_file_and_erratum_has_a_row():
+    statements = table("Statements")
+    numbered = {number for row in statements for number in re.findall(r"^\w+ (\d\.\d+)", row[0])}
+    assert numbered == {f"{s}.{i}" for s, n in STATEMENTS.items() for i in range(1, n + 1)}
+    assert {f"paper/{path.name}" for path in PAPER_FILES} <= {row[1] for row in statements}
+    assert [row[0] for row in table("Errata")] == [str(n) for n in range(1, 13)]
+
+
+@pytest.mark.parametrize("path", PAPER_FILES, ids=lambda path: path.name)
+def test_the_first_line_of_a_file_of_the_paper_has_its_statement(path):
+    first = ast.get_docstring(ast.parse(path.read_text())).splitlines()[0]
+    assert re.search(r"(Definitions?|Lemma|Proposition|Theorem) \d\.\d|Li and Liu", first)
+
+
+def test_a_test_that_does_not_exist_is_noticed():
+    assert has_test("test_documentation.py::test_a_test_that_does_not_exist_is_noticed")
+    assert not has_test("test_documentation.py::test_that_is_not_there")
+    assert not has_test("test_nothing.py::test_that_is_not_there")
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -225,7 +218,6 @@ ROOMS = [
     "plot",
     "report",
     "testing",
-    "theory",
 ]
 
 

@@ -15,7 +15,6 @@ HOMES = [
     *("implicitmoments.circuits", "implicitmoments.datasets", "implicitmoments.moments"),
     *("implicitmoments.plot", "implicitmoments.problems", "implicitmoments.projections"),
     *("implicitmoments.report", "implicitmoments.rows", "implicitmoments.testing"),
-    "implicitmoments.theory",
 ]
 # parameters missing, unknown or out of order; no section Returns or Yields
 CHECKED = {"PR01", "PR02", "PR03", "RT01", "YD01"}

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         projections,
         report,
         rows,
-        theory,
     )
     from implicitmoments.activation import ActivationSumRegressor
     from implicitmoments.clustering import SphericalMixtureClusterer
@@ -88,7 +87,6 @@ __all__ = [
     "rows",
     "save",
     "start",
-    "theory",
 ]
 
 if not TYPE_CHECKING:  # with it every name would pass the type checker

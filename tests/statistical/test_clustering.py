@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from implicitmoments import SphericalMixtureClusterer
-from implicitmoments.clustering import BayesRule
+from implicitmoments.clustering.pair_test import BayesRule
 from implicitmoments.datasets import make_spherical_mixture
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import array_api_compat
 import numpy as np
 from scipy.spatial.distance import pdist
+from scipy.special import softmax
 from scipy.stats import chi
 from sklearn.base import (
     BaseEstimator,
@@ -20,10 +21,11 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import as_double, move_like, to_numpy
+from implicitmoments.arrays import move_like, to_numpy
 from implicitmoments.clustering.pair_test import (
     WIDE,
     BayesRule,
+    PairTest,
     excess_variance,
     find_means,
     hold_coordinates,
@@ -36,7 +38,7 @@ from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.moments.mean_span import SphericalSpan, find_span, smallest_variance
-from implicitmoments.notes import InputError, InputTypeError, Note
+from implicitmoments.notes import Note
 from implicitmoments.picture_data import OVERLAP, Distribution, FitView, Means, RowSample
 from implicitmoments.rows import ArraySource, RandomState, Rows
 from implicitmoments.rows.constants import find_constants, restore_columns
@@ -57,7 +59,6 @@ SAMPLE_ROWS, SAMPLE_ROWS_EACH = 20_000, 400
 # From these on there is a note, and below them evidence for the clusters.
 UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
 OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
-RATES = ("split_rate", "merge_rate", "same_rate")  # of the test
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -125,7 +126,7 @@ class SphericalMixtureClusterer(
         component, all of the least reliable test that no other one followed; ``n_tests``, of
         groups of rows; ``separation``, the smallest distance between two means in units of
         :math:`\sigma`; ``misclassification_rate``, expected; ``within_variance``, the largest
-        variance within a cluster relative to that of the noise; ``outliers``; ``n_landmarks``.
+        variance within a cluster relative to that of the noise; ``outliers``.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     See Also
@@ -157,13 +158,11 @@ class SphericalMixtureClusterer(
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {
-        "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
-        "the directions searched for clusters.",
+        "spectra": "Variance beyond the noise along principal directions. Filled: searched.",
         "components": "Rows by cluster, on the two directions along which the means differ most."
         + OVERLAP,
         "components_of_one": "Rows and their mean, on the two directions of largest variance.",
-        "components_one_column": "Histogram of the column by cluster, and the density of the "
-        "clusters.",
+        "components_one_column": "Histogram of the column by cluster, and the fitted density.",
         "fit": "Distances of rows from the mean of their cluster, and their distribution if "
         "clusters are spherical.",
     }
@@ -184,39 +183,32 @@ class SphericalMixtureClusterer(
         near = leave_out_outliers(
             every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT, seed=seed
         )
-        rows, probe = near.rows, near.rows.like
-        rows = rows.without(find_constants(rows))
+        rows = near.rows.without(find_constants(near.rows))
         n_used = max(near.n_rows, round(rows.total))
-        self._check_rows(n_used + near.n_outliers)
+        check_enough_rows(n_used + near.n_outliers, k, max(k, FEWEST_ROWS) if k > 1 else None)
         # 1. Reduce to the span of the means, in units of the noise.
         span = find_span(rows, k, self._noise_variance(rows, seed))
-        means, found, held = span.center[None, :], None, None
+        held, means, tests, n_tests = None, np.zeros((1, 0)), list[PairTest](), 0
         if k > 1:
             # 2 to 4. Moments of differences of rows, the test of pairs that they give, clusters of
             # the graph of tests of landmarks; wide clusters again, by moments of their own.
             held = hold_coordinates(rows, span, seed)
-            order = None if self.order == "auto" else int(self.order)
-            n = None if self.n_landmarks == "auto" else int(self.n_landmarks)
-            found = find_means(held, k, seed, order, n)
-            means = span.restore(found.means)
-        # 5. Means and weights of all rows, assigned by the Bayes rule.
-        rule = rule_of(means, span.variance).settle(rows)
-        heaviest = np.argsort(-rule.weights, kind="stable")
-        rule = BayesRule(rule.means[heaviest], rule.weights[heaviest], rule.variance)
-        means = restore_columns(rule.means, rows.constants)
-        self.means_, self.weights_ = (move_like(a, probe) for a in (means, rule.weights))
-        self.variance_ = rule.variance
-        test = None if found is None else found.test
-        self.order_, self.threshold_ = (getattr(test, a, None) for a in ("order", "threshold"))
+            order, n = (None if a == "auto" else int(a) for a in (self.order, self.n_landmarks))
+            means, tests, n_tests = find_means(held, k, seed, order, n)
+        # 5. Means and weights of all rows, assigned by the Bayes rule, heaviest first.
+        rule = rule_of(span.restore(means), span.variance).settle(rows)
+        self.means_ = move_like(restore_columns(rule.means, rows.constants), rows.like)
+        self.weights_, self.variance_ = move_like(rule.weights, rows.like), rule.variance
         floor = second_moment_floor(rows.n_features, n_used)
+        test = max(tests, key=lambda test: test.error_rate, default=None)
+        self.order_, self.threshold_ = (getattr(test, a, None) for a in ("order", "threshold"))
         self.stats_ = {
-            "n_landmarks": 0 if found is None else found.n_landmarks,
-            "n_tests": 0 if found is None else found.n_tests,
+            "n_tests": n_tests,
             "rows_used": n_used,
             "outliers": near.n_outliers,
             "separation": float(np.min(pdist(rule.means), initial=math.inf)) / span.sigma,
             **measure_spread(held, rule, span),
-            **({} if test is None else {name: getattr(test, name) for name in RATES}),
+            **({} if test is None else test.rates),
             **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
         self.notes_ = constant_notes(self, rows.constants)
@@ -235,7 +227,7 @@ class SphericalMixtureClusterer(
             notes.append(Note("flat_direction", {"ratio": flat, **values}))
         if found < k:
             notes.append(Note("fewer_clusters", {"n": found, "k": k}))
-        rates = {name: stats.get(name, 0.0) for name in RATES[:2]}
+        rates = {name: stats.get(name, 0.0) for name in ("split_rate", "merge_rate")}
         if sum(rates.values()) > UNRELIABLE or stats["misclassification_rate"] > OVERLAPPING:
             apart = {name: stats[name] for name in ("separation", "misclassification_rate")}
             notes.append(Note("separation_too_small", {**apart, **rates}))
@@ -263,12 +255,6 @@ class SphericalMixtureClusterer(
         -------
         array of int of shape (n_samples,)
         """
-        if isinstance(X, Iterator):
-            raise InputTypeError(
-                "iterator_consumed",
-                "fit consumes an iterator of blocks, and predict needs the rows again; call both "
-                "with a fresh iterator",
-            )
         self.fit(X, y, sample_weight)
         return self.labels_ if "labels_" in vars(self) else self.predict(X)
 
@@ -296,23 +282,10 @@ class SphericalMixtureClusterer(
 
     def _rule(self) -> BayesRule:
         """Return means, weights and variance in main memory."""
-        means, weights = (
-            np.asarray(to_numpy(a), dtype=np.float64) for a in (self.means_, self.weights_)
-        )
-        return BayesRule(means, weights, self.variance_)
-
-    def __getattr__(self, name: str) -> Any:
-        """Explain why there are no labels after a fit of rows that are not in memory."""
-        if name == "labels_" and "means_" in vars(self):
-            raise AttributeError(
-                "labels_ is kept for rows in memory only; predict(X) returns the labels of other "
-                "rows, block by block"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return BayesRule(as_floats(self.means_), as_floats(self.weights_), self.variance_)
 
     def _title(self) -> str:
-        k = self._k()
-        return "one spherical cluster" if k == 1 else f"{k:,} spherical clusters"
+        return f"{k:,} spherical clusters" if (k := self._k()) > 1 else "one spherical cluster"
 
     def _evidence(self) -> list[Fact]:
         # one cluster is no finding; a wide one is no unit of distances
@@ -320,11 +293,9 @@ class SphericalMixtureClusterer(
         if self._k() == 1 or stats["within_variance"] > WIDE:
             return []
         notes = [Note("clusters_spherical", {"ratio": stats["within_variance"]})]
-        rate = stats["misclassification_rate"]
+        separation, rate = stats["separation"], stats["misclassification_rate"]
         if rate <= OVERLAPPING:
-            notes.append(
-                Note("means_separated", {"separation": stats["separation"], "rate": rate})
-            )
+            notes.append(Note("means_separated", {"separation": separation, "rate": rate}))
         rates = {"split": stats["split_rate"], "merge": stats["merge_rate"]}
         if sum(rates.values()) <= UNRELIABLE:
             notes.append(Note("pairwise_test_reliable", rates))
@@ -337,13 +308,9 @@ class SphericalMixtureClusterer(
     def _fit_view(self, rows: RowSample) -> FitView:
         view = self._component_view(rows)
         apart = np.linalg.norm(rows.x - view.means[view.labels], axis=1)
-        d = rows.x.shape[1]
-        return Distribution(
-            "Distances within clusters",
-            "distance from the mean of the cluster (σ)",
-            apart / float(np.sqrt(self.variance_)),
-            law=lambda at: np.asarray(chi.pdf(at, d)),
-        )
+        distances, law = apart / math.sqrt(self.variance_), chi(rows.x.shape[1]).pdf
+        axis = "distance from the mean of the cluster (σ)"
+        return Distribution("Distances within clusters", axis, distances, law=law)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -352,18 +319,6 @@ class SphericalMixtureClusterer(
         check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
         check_variance(self.variance)
 
-    def _check_rows(self, n: int) -> None:
-        k = self.n_components
-        check_enough_rows(n, k)
-        if k > 1 and n < FEWEST_ROWS:
-            raise InputError(
-                "too_few_rows",
-                "moments of differences need at least {least:count row}, got {n}; use more rows",
-                least=FEWEST_ROWS,
-                n=n,
-                k=k,
-            )
-
     def _noise_variance(self, rows: Rows, seed: int) -> float | None:
         """Return the variance, where the covariance of the rows does not determine it."""
         variance, k = check_variance(self.variance), self.n_components
@@ -371,8 +326,8 @@ class SphericalMixtureClusterer(
             return variance
         sample = rows.sample(max(SAMPLE_ROWS, SAMPLE_ROWS_EACH * k), seed)
         mixture = SphericalMixture(k, drop_outliers=False, random_state=seed)
-        with warnings.catch_warnings():  # the notes of this estimator are on the clusters
-            warnings.simplefilter("ignore", UserWarning)
+        # the notes of this estimator are on the clusters
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             mixture.fit(sample.block["x"], sample_weight=sample.block.get("counts"))
         return float(mixture.variance_)
 
@@ -381,10 +336,10 @@ def measure_spread(held: Rows | None, rule: BayesRule, span: SphericalSpan) -> d
     """Return the expected misclassification rate and the largest variance within a cluster."""
     if held is None:  # a single cluster
         return {"misclassification_rate": 0.0, "within_variance": 1.0}
-    x = held.block["x"]
     inside = BayesRule(to_numpy(span.coordinates(rule.means)), rule.weights, 1.0)
-    wrong = to_numpy(as_double(inside.error_rates(x)))
-    clusters = members_of(held, to_numpy(inside.assign(x)))
+    scores = as_floats(inside.scores(held.block["x"]))
+    wrong = 1.0 - np.max(softmax(scores, axis=1), axis=1)
+    clusters = members_of(held, np.argmax(scores, axis=1))
     return {
         "misclassification_rate": float(wrong @ held.counts) / held.total,
         "within_variance": max(1.0, *map(excess_variance, clusters)),

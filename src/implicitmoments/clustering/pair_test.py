@@ -47,10 +47,9 @@ ORDERS = (2, 4, 6)  # even orders; higher ones cost more
 LARGEST_COST = 500_000  # operations per pair: some ten seconds for those of 1,000 landmarks
 RELIABLE = 0.05  # sum of error rates at which no higher order is tried: the graph corrects more
 N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-PAIRS_PER_BLOCK = 65_536
 ROW_NUMBERS = 32  # held per row at the least: its coordinates, differences and their powers
 LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
-ROUNDS = 20  # of voting, at most; it ends when labels no longer change
+ROUNDS = 5  # of voting; labels hardly change after two
 STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
 FEWEST = 3  # isolated rows do not agree in threes
 # Pairs of landmarks of two clusters that pass the test, of those that would pass in one cluster:
@@ -75,21 +74,20 @@ class PairTest:
         """Sum of both error rates; 1 is chance."""
         return self.split_rate + self.merge_rate
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """The error rates and the proportion of pairs of the same component, by name."""
+        return {name: getattr(self, name) for name in ("split_rate", "merge_rate", "same_rate")}
+
     def same(self, left: Array, right: Array) -> Flags:
         """Return for each pair of rows of coordinates (n, p) whether it passes the test."""
         return statistic(self.moments, (left - right) / math.sqrt(2)) <= self.threshold
 
     def matrix(self, coordinates: Array) -> Flags:
         """Test every pair of some rows, (m, p) to a symmetric (m, m)."""
-        m, xp = int(coordinates.shape[0]), namespace_of(coordinates)
-        same, pairs = np.eye(m, dtype=bool), np.array(np.triu_indices(m, 1))
-        for start in range(0, pairs.shape[1], PAIRS_PER_BLOCK):
-            i, j = pairs[:, start : start + PAIRS_PER_BLOCK]
-            one, other = (
-                xp.take(coordinates, index_like(at, coordinates), axis=0) for at in (i, j)
-            )
-            same[i, j] = self.same(one, other)
-        return same | same.T
+        m = int(coordinates.shape[0])
+        same = np.stack([self.same(coordinates, coordinates[i : i + 1, :]) for i in range(m)])
+        return (same & same.T) | np.eye(m, dtype=bool)
 
 
 def statistic(moments: Any, differences: Array) -> Floats:
@@ -150,18 +148,14 @@ def choose_test(
     hidden = max(1, min(k * (k - 1) // 2, held.n // 2))  # no more than there are pairs
     differences = random_differences(held, rng)
     null = move_like(rng.standard_normal(differences.shape), differences)
-    drawn, tests, same_rate = dict[int, tuple[Any, Floats, Floats]](), list[PairTest](), 1.0
+    tests, same_rate = list[PairTest](), 1.0
     for t in affordable_orders(k, held.n_features) if order is None else (order,):
         moments = implicit_moments(problem, n_components=hidden, order=t, drop_noise=False)
         seen, known = (np.sort(statistic(moments, points)) for points in (differences, null))
-        drawn[t] = moments, seen, known
         below = 2 * float(np.mean(seen <= np.median(known)))
         same_rate = min(same_rate, max(below, 1 / len(seen)))
-        tests = [
-            PairTest(at, of, *_threshold(a, b, same_rate), same_rate)
-            for at, (of, a, b) in drawn.items()
-        ]
-        if min(test.error_rate for test in tests) <= RELIABLE:
+        tests.append(PairTest(t, moments, *_threshold(seen, known, same_rate), same_rate))
+        if tests[-1].error_rate <= RELIABLE:
             break
     return min(tests, key=lambda test: test.error_rate)
 
@@ -185,8 +179,7 @@ def cluster_graph(same: Flags, k: int) -> Integers:
     their tests: rows of the same component agree on nearly all other rows, so their rows of the
     graph are correlated, by about (1 − split − merge)² at error rates *split* and *merge*, and
     rows of two components are uncorrelated. Average linkage joins correlated rows; then each row
-    moves to the cluster of which the largest proportion passed the test with it, until nothing
-    changes.
+    moves to the cluster of which the largest proportion passed the test with it, a few times.
 
     Parameters
     ----------
@@ -201,21 +194,15 @@ def cluster_graph(same: Flags, k: int) -> Integers:
     m = len(same)
     if k == 1 or m <= k:
         return np.arange(m) * (k > 1)
-    centred = same - np.mean(same, axis=1, keepdims=True)
-    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    # a row that passes the test with all others is equally close to all of them
-    centred /= np.where(lengths > 0, lengths, 1.0)
-    apart: Floats = np.clip(1.0 - centred @ centred.T, 0.0, None)
+    with np.errstate(invalid="ignore"):  # a row that passes the test with all others
+        correlations = np.nan_to_num(np.corrcoef(same))
+    apart: Floats = np.clip(1.0 - correlations, 0.0, None)
     np.fill_diagonal(apart, 0.0)
     tree = linkage(squareform((apart + apart.T) / 2, checks=False), "average")
     labels = _largest_clusters(tree, m, k)
     for _ in range(ROUNDS):
         members = (labels[:, None] == np.arange(k)).astype(np.float64)
-        sizes = np.sum(members, axis=0)
-        votes = np.where(sizes > 0, same @ members / np.maximum(sizes, 1.0), -1.0)
-        before, labels = labels, np.argmax(votes, axis=1)
-        if np.array_equal(before, labels):
-            break
+        labels = np.argmax(same @ members / np.maximum(np.sum(members, axis=0), 1.0), axis=1)
     return np.unique(labels, return_inverse=True)[1]
 
 
@@ -223,20 +210,17 @@ def _largest_clusters(tree: Floats, m: int, k: int) -> Integers:
     """Cut the tree into k clusters and some isolated rows, whose label is −1.
 
     Isolated rows stay alone until the end and would use up clusters, so the first cut is taken
-    whose k-th largest cluster has a few rows. Later cuts would split large clusters first.
+    whose k-th largest cluster has ``FEWEST`` rows, or else most of all. Later cuts would split
+    large clusters first.
     """
-    best, chosen = -1, np.zeros(m, dtype=np.int64)
-    for n_clusters in range(k, min(m, k + max(5, m // STRAYS)) + 1):
-        cut = fcluster(tree, n_clusters, "maxclust") - 1
-        sizes = np.bincount(cut, minlength=k)
-        largest = np.argsort(-sizes, kind="stable")[:k]
-        if sizes[largest[-1]] > best:
-            best, places = sizes[largest[-1]], np.full(len(sizes), -1)
-            places[largest] = np.arange(k)
-            chosen = places[cut]
-        if best >= FEWEST:
-            break
-    return chosen
+    numbers = range(k, min(m, k + max(5, m // STRAYS)) + 1)
+    cuts = [fcluster(tree, n_clusters, "maxclust") - 1 for n_clusters in numbers]
+    smallest = [np.sort(np.bincount(cut, minlength=k))[-k] for cut in cuts]
+    cut = cuts[int(np.argmax(np.minimum(smallest, FEWEST)))]
+    sizes = np.bincount(cut, minlength=k)
+    labels = np.full(len(sizes), -1)
+    labels[np.argsort(-sizes, kind="stable")[:k]] = np.arange(k)
+    return labels[cut]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,23 +252,14 @@ class BayesRule:
         """Return the most probable component of every row (n, d)."""
         return namespace_of(X).argmax(self.scores(X), axis=1)
 
-    def error_rates(self, X: Array) -> Array:
-        """Return the posterior probability (n,) that the assigned component is wrong."""
-        xp, scores = namespace_of(X), self.scores(X)
-        relative = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-        return 1.0 - 1.0 / xp.sum(relative, axis=1)
-
     def settle(self, rows: Rows) -> BayesRule:
-        """Average all rows by component, twice; components without rows are dropped."""
+        """Average all rows by component, twice: those with rows, the heaviest first."""
         rule = self
         for _ in range(2):
-            sums = rows.fold(
-                partial(_sum_members, rule), width=len(rule.means), what="means of clusters"
-            )
+            sums = rows.fold(partial(_sum_members, rule), width=len(rule.means), what="clusters")
             sizes = to_numpy(sums["sizes"])
-            kept = sizes > 0
-            origin = np.mean(rule.means, axis=0)
-            means = to_numpy(sums["totals"])[kept] / sizes[kept, None] + origin
+            kept = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] > 0]
+            means = to_numpy(sums["totals"])[kept] / sizes[kept, None] + rule.means.mean(axis=0)
             rule = BayesRule(means, sizes[kept] / np.sum(sizes), rule.variance)
         return rule
 
@@ -356,40 +331,39 @@ def _narrow(clusters: list[Rows]) -> bool:
     return all(excess_variance(cluster) <= WIDE for cluster in clusters)
 
 
-@dataclass(frozen=True, eq=False)
-class FoundMeans:
-    """Means of clusters, and the tests that found them."""
-
-    means: Floats  # (g, p)
-    test: PairTest  # the least reliable of those after which no group was tested again
-    n_tests: int
-    n_landmarks: int  # of the first test
-
-
 def find_means(
     held: Rows, k: int, seed: int, order: int | None, n_landmarks: int | None
-) -> FoundMeans:
+) -> tuple[Floats, list[PairTest], int]:
     """Find the means of at most k components, at any distances.
 
     Theorem 4.19 requires comparable distances, because the longest differences dominate
     :math:`M_t`: two components that are close to each other pass the test if others are far away.
     Li and Liu (2021, sections 10 and 11) remove the condition by recursion. Here, a group of rows
-    is divided into the parts that the test separates clearly, and a part that is wider than the
-    noise is clustered again, by the moments of its own rows.
+    that is wider than the noise is divided into the parts that the test separates clearly, and
+    each part is clustered again, by the moments of its own rows.
+
+    Returns
+    -------
+    means : array of shape (g, p)
+    tests : list of PairTest
+        Those of groups that were not divided further.
+    n_tests : int
+        Number of groups that were tested.
     """
     rng, waiting, found = np.random.default_rng(seed), [held], list[Rows]()
-    tests, last = list[PairTest](), list[PairTest]()
+    tests, n_tests = list[PairTest](), 0
     while waiting:
         group = waiting.pop()
         most = k - len(found) - len(waiting)  # each other group has a component or more
-        if group is not held and (most < 2 or _narrow([group])):
+        if group is not held and (most == 1 or _narrow([group])):
             found.append(group)
             continue
         inner = hold_coordinates(group, find_span(group, most, 1.0))
-        tests.append(choose_test(inner, most, rng, order))
+        test = choose_test(inner, most, rng, order)
+        n_tests += 1
         n = min(inner.n, n_landmarks or max(FEWEST_LANDMARKS, LANDMARKS * most))
         places = draw_places(inner, n, rng)
-        landmarks = Landmarks(group, places, tests[-1].matrix(inner.take(places).block["x"]))
+        landmarks = Landmarks(group, places, test.matrix(inner.take(places).block["x"]))
         clusters = landmarks.clusters(most)
         whole = group is held and _narrow(clusters)
         parts = [] if whole else landmarks.parts(most)
@@ -400,8 +374,6 @@ def find_means(
             fewer = map(landmarks.clusters, range(2, most))
             clusters = next(filter(_narrow, fewer), clusters)
         found += clusters
-        last.append(tests[-1])
+        tests.append(test)
     means = np.stack([mean_and_covariance(cluster).mean for cluster in found])
-    worst = max(last or tests, key=lambda test: test.error_rate)
-    first = n_landmarks or max(FEWEST_LANDMARKS, LANDMARKS * k)
-    return FoundMeans(means, worst, len(tests), min(held.n, first))
+    return means, tests, n_tests
