@@ -1,32 +1,47 @@
-"""Print the size of every room (top-level folder) of the library beside its ceiling.
+"""Print the size of the library, its tests, pages and benchmarks beside ceilings.
 
-``make size`` runs it. Code lines are neither blank nor comments, docstrings or imports. The exit
-status is 1 if a finished room is above a ceiling; all other figures are for information.
+``make size`` runs it, as a part of ``make test``. A row above its ceiling says "above", and the
+exit status is 1 if it is in ``FINISHED``. Code lines are neither blank nor comments, docstrings or
+imports. A walk counts the modules and functions of the library that run during a small fit, in a
+process that has imported every module before.
 """
 
 import ast
+import importlib
+import inspect
+import multiprocessing
+import pkgutil
 import re
 import sys
+import threading
+import warnings
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "implicitmoments"
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "implicitmoments"
 TOP_LEVEL = "(top level)"
+UNBOUNDED = float("inf")
 
-# Rooms that may not be above their ceilings; each is added when its second edition is done.
-FINISHED: frozenset[str] = frozenset({"clustering"})
+# Rows that may not be above their ceilings. Each is added when it is within.
+FINISHED = frozenset(
+    [
+        "clustering",
+    ]
+)
 
 
 class Size(NamedTuple):
     """Code lines, files and module constants; infinite where there is no ceiling."""
 
     lines: float
-    files: float = float("inf")
-    constants: float = float("inf")
+    files: float = UNBOUNDED
+    constants: float = UNBOUNDED
 
 
-CEILINGS = {
+ROOMS = {
     "paper": Size(750, 9),
     "moments": Size(1_000, 6),
     "mixture": Size(2_000, 16),
@@ -41,8 +56,23 @@ CEILINGS = {
     "cli": Size(850),
     TOP_LEVEL: Size(900, 8),
 }
-NO_ROOM = Size(0, 0)  # the ceiling of folders that the second edition does not have
+NO_ROOM = Size(0, 0)  # the ceiling of a folder that the design does not have
 WHOLE = Size(10_500, 95, 150)
+
+COUNTS = {
+    "note codes": 25,
+    "error codes": 90,
+    "public names": 50,
+    "lines of tests": 14_000,
+    "lines of benchmarks": 4_000,
+    "scripts of benchmarks": 12,
+    "words of docs": 46_000,
+    "words of README.md": 600,
+    "words of CHANGELOG.md": 400,
+    "words of CONTRIBUTING.md": 700,
+}
+WALKS = ("GaussianMixture", "SphericalMixture", "RegressionMixture")
+MAX_MODULES, MAX_FUNCTIONS = 20, 200
 
 
 def docstrings_and_imports(tree):
@@ -55,16 +85,15 @@ def docstrings_and_imports(tree):
             yield node.body[0]
 
 
-def count_constants(tree):
-    """Count the assignments of a module, at its top level, to a name in capitals."""
-    targets = []
+def constants_of(tree):
+    """Return the assignments of a module, at its top level, to a name in capitals."""
+    found = {}
     for node in tree.body:
-        if isinstance(node, ast.Assign):
-            targets.append(node.targets[0])
-        elif isinstance(node, ast.AnnAssign):
-            targets.append(node.target)
-    names = [target.id for target in targets if isinstance(target, ast.Name)]
-    return sum(re.fullmatch("[A-Z][A-Z0-9_]+", name) is not None for name in names)
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        target = node.target if isinstance(node, ast.AnnAssign) else next(iter(targets), None)
+        if isinstance(target, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]+", target.id):
+            found[target.id] = node.value
+    return found
 
 
 def measure_file(path):
@@ -79,7 +108,7 @@ def measure_file(path):
         for number, line in enumerate(text.splitlines(), start=1)
         if number not in left_out and line.strip() and not line.strip().startswith("#")
     ]
-    return Size(len(code), 1, count_constants(tree))
+    return Size(len(code), 1, len(constants_of(tree)))
 
 
 def add(sizes):
@@ -88,7 +117,7 @@ def add(sizes):
 
 
 def measure_rooms():
-    """Return the size of each room by name, the largest first."""
+    """Return the size of each room (top-level folder) by name, the largest first."""
     files = defaultdict(list)
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).parts
@@ -97,36 +126,132 @@ def measure_rooms():
     return dict(sorted(rooms.items(), key=lambda item: -item[1].lines))
 
 
-def is_above(size, ceiling):
-    """Return whether any number is above its ceiling."""
-    return any(number > most for number, most in zip(size, ceiling, strict=True))
+def codes_of(tree):
+    """Return the codes of notes and of errors that a module raises or has sentences for."""
+    notes, errors = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            name, code = ast.unparse(node.func).rpartition(".")[2], node.args[0].value
+            if re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)+", str(code)):
+                notes |= {code} if name == "Note" else set()
+                errors |= {code} if name.endswith("Error") else set()
+    for name, value in constants_of(tree).items():
+        if isinstance(value, ast.Dict) and name in ("NOTES", "FACTS", "ERRORS"):
+            codes = {key.value for key in value.keys if isinstance(key, ast.Constant)}
+            (errors if name == "ERRORS" else notes).update(codes)
+    return notes, errors
 
 
-def print_line(name, size, ceiling, remark):
-    """Print numbers, each beside its ceiling."""
-    numbers = (
-        f"{number:>8,}" + (f" of {most:>6,}" if most < float("inf") else " " * 10)
-        for number, most in zip(size, ceiling, strict=True)
+def lines_in(paths):
+    """Return the number of all lines of files."""
+    return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
+
+
+def words_in(paths):
+    """Return the number of words of pages, code and tables included."""
+    return sum(len(path.read_text("utf-8").split()) for path in paths)
+
+
+def measure_counts():
+    """Return everything that has one number, by name."""
+    codes = [codes_of(ast.parse(path.read_text("utf-8"))) for path in SOURCE.rglob("*.py")]
+    notes, errors = (set().union(*found) for found in zip(*codes, strict=True))
+    reference = (ROOT / "docs/api.md").read_text("utf-8")
+    benchmarks = sorted((ROOT / "benchmarks").rglob("*.py"))
+    scripts = [path for path in benchmarks if path.name not in ("common.py", "__init__.py")]
+    policies = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    return {
+        "note codes": len(notes - errors),
+        "error codes": len(errors),
+        "public names": len(re.findall(r"^   [A-Za-z_][\w.]*$", reference, re.M)),
+        "lines of tests": lines_in((ROOT / "tests").rglob("*.py")),
+        "lines of benchmarks": lines_in(benchmarks),
+        "scripts of benchmarks": len(scripts),
+        "words of docs": words_in((ROOT / "docs").glob("*.md")),
+    } | {f"words of {name}": words_in([ROOT / name]) for name in policies}
+
+
+def fit_small(name):
+    """Return a function that fits three components to 2,000 rows."""
+    import implicitmoments as im  # noqa: PLC0415 (only in the process of a walk)
+
+    for module in pkgutil.walk_packages(im.__path__, "implicitmoments."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    model = getattr(im, name)(3, random_state=0)
+    if name == "RegressionMixture":
+        X, y, _ = im.datasets.make_regression_mixture(2_000, 3, 5, random_state=0)
+        return lambda: model.fit(X, y)
+    X, _ = im.datasets.make_spherical_mixture(
+        2_000, 3, 5, radius=5.0, separation=4.0, random_state=0
     )
-    print(f"{name:12}{''.join(numbers)}  {remark}".rstrip())
+    return lambda: model.fit(X)
+
+
+def walk(name):
+    """Return how many modules and functions of the library run during a fit, in any thread."""
+    warnings.simplefilter("ignore")
+    fit, called = fit_small(name), set()
+
+    def profile(frame, event, _):
+        code = frame.f_code  # bodies of modules and classes are not optimised, functions are
+        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
+        if event == "call" and is_function and code.co_filename.startswith(str(SOURCE)):
+            called.add(code)
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        fit()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return len({code.co_filename for code in called}), len(called)
+
+
+def measure_walks():
+    """Return the numbers of each walk, each in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+        return dict(zip(WALKS, pool.map(walk, WALKS), strict=True))
+
+
+class Report:
+    """The rows of the table, and those of ``finished`` that are above their ceilings."""
+
+    def __init__(self, finished=FINISHED):
+        self.finished, self.failed = finished, []
+
+    def add(self, name, numbers, ceilings):
+        """Print a row: numbers beside their ceilings."""
+        above = any(n > most for n, most in zip(numbers, ceilings, strict=True))
+        if above and name in self.finished:
+            self.failed.append(name)
+        remark = "above" if above else "ok" if name in self.finished else ""
+        cells = (
+            f"{number:>8,}" + (f" of {most:>6,}" if most < UNBOUNDED else " " * 10)
+            for number, most in zip(numbers, ceilings, strict=True)
+        )
+        print(f"{name:24}{''.join(cells)}  {remark}".rstrip())
 
 
 def main():
-    """Print a table, and return whether a finished room is above a ceiling."""
+    """Print the tables, and return whether a finished row is above a ceiling."""
+    report = Report()
     rooms = measure_rooms()
-    failed = []
-    print(f"{'room':12}{'code lines':>18}{'files':>18}{'constants':>18}")
+    print(f"{'room':24}{'code lines':>18}{'files':>18}{'constants':>18}")
     for room, size in rooms.items():
-        ceiling = CEILINGS.get(room, NO_ROOM)
-        above = is_above(size, ceiling)
-        print_line(room, size, ceiling, "above" if above else "")
-        if above and room in FINISHED:
-            failed.append(room)
-    whole = add(rooms.values())
-    print_line("all", whole, WHOLE, "above" if is_above(whole, WHOLE) else "")
-    if failed:
-        print(f"finished rooms above their ceilings: {', '.join(failed)}")
-    return bool(failed)
+        report.add(room, size, ROOMS.get(room, NO_ROOM))
+    report.add("all", add(rooms.values()), WHOLE)
+    print(f"\n{'':24}{'count':>18}")
+    for name, count in measure_counts().items():
+        report.add(name, [count], [COUNTS[name]])
+    print(f"\n{'walk of':24}{'modules':>18}{'functions':>18}")
+    for name, numbers in measure_walks().items():
+        report.add(f"{name}.fit", numbers, (MAX_MODULES, MAX_FUNCTIONS))
+    if report.failed:
+        print(f"finished, and above their ceilings: {', '.join(report.failed)}")
+    return bool(report.failed)
 
 
 if __name__ == "__main__":

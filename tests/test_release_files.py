@@ -84,7 +84,7 @@ def test_windows_runs_the_commands_of_make_test():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     variables = dict(re.findall(r"^(\w+) :=\s+(.*)$", makefile, re.M))
     expected = []
-    for target in ("lint", "types", "layers", "docs", "unit"):
+    for target in ("lint", "types", "layers", "size", "docs", "unit"):
         for command in commands_of(target, makefile):
             whole = re.sub(r"\$\((PYTEST|SPHINX)\)", lambda name: variables[name[1]], command)
             expected.append(re.sub(r"\$\(BIN\)/|\b[A-Z_]+=\S+ ", "", whole))

@@ -1,1 +1,0 @@
-"""What ``frozen.py`` computes, and how old and new results are compared."""

@@ -1,1 +1,0 @@
-"""Data on which fits went wrong without a word; one module for each kind."""
