@@ -232,11 +232,12 @@ def given_start(sample: Sample, k: int, given: Parameters, rng: np.random.Genera
 
 def sums_around(sample: Sample, means: Floats) -> Floats:
     """Return the sums (k, s) of the rows nearest to each mean; a small part of all for none."""
-    k = len(means)
-    shares = np.eye(k)[nearest(sample.family.points(sample.features), means)].T * sample.weights
-    empty = shares.sum(1, keepdims=True) == 0
-    shares += empty * 1e-3 * sample.weights / k
-    return np.asarray(shares @ sample.own, dtype=np.float64)
+    labels = nearest(sample.family.points(sample.features), means)
+    weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
+    part = 1e-3 / len(means) * sample.total[: sample.family.n_own]
+    sums = np.tile(part, (len(means), 1))
+    sums[np.unique(labels)] = group_sums(weighted, labels)[:, 1:]
+    return sums
 
 
 def decoded_start(
