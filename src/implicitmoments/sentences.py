@@ -114,13 +114,11 @@ NOTES: dict[str, str] = {
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # density
-    "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
-    "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
-    "components are too far apart for the noise and the number of rows, or the rows are not such "
-    "a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
+    "density_far_from_rows": "the Kolmogorov distance of the density from the rows is "
+    "{distance:.2f}, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
+    "them: components are too far apart for the noise and the number of rows, or the rows are not "
+    "such a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
     "(`SphericalMixture`, `RegressionMixture`)",
-    "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
-    "covariance are clearly different; use `whiten=True`",
     # mixture
     "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
@@ -215,12 +213,8 @@ FACTS: dict[str, str] = {
     "expected misclassification rate {rate:percent}",
     "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
     "cluster and {merge:percent} of pairs between clusters",
-    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
-    "chance alone explains (up to {chance:.2g})",
-    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
-    "below `epsilon={epsilon:g}`",
-    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
-    "chance alone gives up to {chance:.2g}",
+    "density_agrees": "Kolmogorov distance of the density from the rows: {distance:.2g} (chance "
+    "alone gives up to {chance:.2g})",
     "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
     "that was tried; increase `max_degree`",
     "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",

@@ -7,7 +7,6 @@ import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.density import (
-    Scores,
     clip_expansion,
     expand_means,
     held_out_logs,
@@ -15,31 +14,6 @@ from implicitmoments.density import (
 )
 from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import Rows
-
-
-def scores(*gaps, n=400, noise=0.0, counts=None):
-    """Return scores of degrees 2, 4, … whose mean logs are below the first by given gaps."""
-    rng = np.random.default_rng(0)
-    logs = np.stack([-gap + noise * rng.normal(size=n) for gap in gaps])
-    logs -= logs.mean(axis=1, keepdims=True) + np.array(gaps)[:, None]
-    degrees = list(range(2, 2 * len(gaps) + 1, 2))
-    return Scores(degrees, logs, np.ones(n) if counts is None else counts)
-
-
-def test_the_best_degree_is_the_highest_within_a_standard_error():
-    assert scores(0.2, 0.0, 0.1).best == 4
-    # a standard error of the difference is √2 · 0.1 / 20 = 0.007
-    assert scores(0.2, 0.0, 0.005, noise=0.1).best == 6
-    assert scores(0.2, 0.0, 0.010, noise=0.1).best == 4
-    assert scores(0.005, 0.0, 0.2, noise=0.1).best == 4
-
-
-def test_scores_are_weighted():
-    counts = np.arange(400) % 3.0
-    found = scores(0.0, 0.1, noise=1.0, counts=counts)
-    expected = np.average(found.logs, axis=1, weights=counts)
-    np.testing.assert_allclose(found.means, expected)
-    assert not np.allclose(found.means, found.logs.mean(axis=1))
 
 
 @pytest.fixture(scope="module")

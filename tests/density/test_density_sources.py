@@ -200,7 +200,7 @@ def test_parts_in_memory_and_elsewhere_choose_alike():
         model._choose(each, model._learn(each), 0) for each in (rows, little)
     )
     # where little is held, a sample of the rows is judged
-    np.testing.assert_allclose(found.means, held.means, rtol=1e-4)
+    np.testing.assert_allclose(list(found.values()), list(held.values()), rtol=1e-4)
 
 
 def test_clips_at_some_rows_are_near_those_at_all():

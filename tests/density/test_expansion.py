@@ -42,12 +42,12 @@ def expand_dense(x, degree):
     return [he_dense(x, t).mean(axis=0) / math.factorial(t) for t in range(degree + 1)]
 
 
-def expand_labels_dense(x, z, degree, odd):
+def expand_labels_dense(x, z, degree):
     """The same for regressions: entries with fewer slots of z than of x are 0."""
     tensors, width = expand_dense(np.column_stack([x, z]), degree), x.shape[1] + 1
     for n, tensor in enumerate(tensors):
         for i, slots in enumerate(product(range(width), repeat=n)):
-            if 2 * slots.count(width - 1) < n or (n % 2 and not odd):
+            if 2 * slots.count(width - 1) < n:
                 tensor[i] = 0.0
     return tensors
 
@@ -79,16 +79,15 @@ def test_where_nothing_is_left_out_means_are_the_dense_twin(degree, rng):
         assert not np.allclose(fewer, dense, rtol=1e-3)
 
 
-@pytest.mark.parametrize("odd", [True, False])
 @pytest.mark.parametrize("degree", [2, 3, 4, 5, 6])
-def test_where_nothing_is_left_out_labels_are_the_dense_twin(degree, odd, rng):
+def test_where_nothing_is_left_out_labels_are_the_dense_twin(degree, rng):
     x, z, _ = make_regression_mixture(300, 3, 2, radius=0.6, noise=0.8, random_state=0)
     points = rng.normal(size=(50, 3))
-    dense = evaluate_dense(expand_labels_dense(x, z, degree, odd), points)
-    found = expand_labels(Rows.of(x, y=z), math.comb(4, 2), degree, odd=odd)
+    dense = evaluate_dense(expand_labels_dense(x, z, degree), points)
+    found = expand_labels(Rows.of(x, y=z), math.comb(4, 2), degree)
     np.testing.assert_allclose(found(points), dense, rtol=1e-9, atol=1e-10)
     if degree == 6:  # then there are subspaces to be found
-        fewer = expand_labels(Rows.of(x, y=z), 2, degree, odd=odd)
+        fewer = expand_labels(Rows.of(x, y=z), 2, degree)
         assert not np.allclose(fewer(points), dense, rtol=1e-3)
 
 
@@ -178,7 +177,7 @@ def lines_at_nodes(n_nodes=70):
 def test_labels_of_exact_moments_give_the_expansion_up_to_high_degrees(degree, rng):
     rows, exact = lines_at_nodes()
     points = rng.normal(size=(50, 2))
-    found = expand_labels(rows, 2, degree, odd=True)(points)
+    found = expand_labels(rows, 2, degree)(points)
     np.testing.assert_allclose(found, exact(points, degree, 1.0), atol=1e-10)
 
 
@@ -186,7 +185,7 @@ def test_labels_of_exact_moments_give_the_expansion_up_to_high_degrees(degree, r
 def test_one_set_of_moments_gives_the_expansion_at_every_scale(scale, rng):
     rows, exact = lines_at_nodes()
     points = rng.normal(size=(50, 2))
-    expansion = expand_labels(rows, 2, 12, odd=True)
+    expansion = expand_labels(rows, 2, 12)
     found = replace(expansion, scale=scale)
     np.testing.assert_allclose(found(points), exact(points, 12, scale), atol=1e-10)
     lower = replace(found, degree=7)
@@ -196,7 +195,7 @@ def test_one_set_of_moments_gives_the_expansion_at_every_scale(scale, rng):
 
 def test_a_grid_of_labels_is_evaluated_as_points_are(rng):
     x, z, _ = make_regression_mixture(300, 3, 2, noise=1.0, random_state=0)
-    expansion = replace(expand_labels(Rows.of(x, y=z), 3, 5, odd=True), scale=1.3)
+    expansion = replace(expand_labels(Rows.of(x, y=z), 3, 5), scale=1.3)
     grid = np.linspace(-2, 2, 7)
     found = expansion.on_grid(x[:5], grid)
     for i, row in enumerate(found):
@@ -224,7 +223,7 @@ def test_rows_that_count_twice_are_there_twice(labelled):
 
     def values(rows):
         if labelled:
-            return expand_labels(rows, 3, 6, odd=True)(points)
+            return expand_labels(rows, 3, 6)(points)
         return expand_means(rows, 3, 6, 1.0)(points)
 
     np.testing.assert_allclose(values(weighted), values(repeated), rtol=1e-8)
@@ -232,7 +231,7 @@ def test_rows_that_count_twice_are_there_twice(labelled):
 
 def test_one_component_is_the_gaussian():
     nothing = Rows.of(np.ones((5, 2)), y=np.arange(5.0)).mapped(linear=np.empty((2, 0)))
-    means, labels = expand_means(nothing, 1, 6, 0.0), expand_labels(nothing, 1, 6, odd=True)
+    means, labels = expand_means(nothing, 1, 6, 0.0), expand_labels(nothing, 1, 6)
     assert means.degree == labels.degree == 0
     np.testing.assert_array_equal(means(np.empty((4, 0))), np.ones(4))
     np.testing.assert_array_equal(labels(np.ones((4, 1))), np.ones(4))

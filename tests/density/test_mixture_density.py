@@ -26,7 +26,7 @@ def test_it_fits_scores_and_samples():
     model = SphericalMixtureDensity(3, random_state=0).fit(X)
     assert model.center_.shape == (5,)
     assert model.variance_ == pytest.approx(1.0, abs=0.1)
-    assert model.degree_ >= 6
+    assert model.degree_ >= 4
     assert list(model.stats_["scores"]) == list(range(2, 25, 2))
     assert model.notes_ == []
     logs = model.score_samples(X[:10])
@@ -150,8 +150,8 @@ def test_findings_do_not_contradict_each_other():
         facts = {fact.note.code: fact.supports for fact in model._evidence()}
         if "density_far_from_rows" in model.notes_.codes:
             assert not facts
-        near = model.stats_["distance"] < epsilon
-        assert facts.get("density_within_epsilon", near or not facts) or not near
+        else:
+            assert facts["density_agrees"]
     assert "density_far_from_rows" in model.notes_.codes  # of the last, which is clipped far
 
 

@@ -104,8 +104,6 @@ def test_an_empty_path(case, tmp_path, monkeypatch):
     [
         (im.SphericalMixture, "drop_outliers"),
         (im.RegressionMixture, "fit_intercept"),
-        (im.RegressionMixtureDensity, "fit_intercept"),
-        (im.RegressionMixtureDensity, "whiten"),
         (im.ActivationSumRegressor, "refine"),
     ],
 )

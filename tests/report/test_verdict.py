@@ -92,10 +92,6 @@ def test_densities(fitted, name):
     agrees = changed(fitted, name, distance=0.01)
     assert "density_agrees" in codes(agrees, supports=True)
     assert values(agrees, "density_agrees")["chance"] == pytest.approx(2 / np.sqrt(1500), rel=0.1)
-    far = changed(fitted, name, distance=0.09)
-    assert codes(far, supports=False)[0] == "density_differs"
-    near = changed(fitted, name, distance=0.01, rows_counted=1e9)
-    assert "density_within_epsilon" in codes(near, supports=True)
     noted = changed(fitted, name, [Note("density_far_from_rows")], distance=0.09)
     assert codes(noted, supports=False) == []
     end = changed(fitted, name, scores={2: -7.0, 4: -6.0})

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
 from implicitmoments.density.expansion import Expansion
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
+from implicitmoments.rows import DrawPurpose, RowDraws, Rows, join_labels, weights_of
 
 BATCH = 16_384  # proposals at a time: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
@@ -40,9 +40,6 @@ class Reference(Protocol):
     @property
     def variances(self) -> Floats:
         """Variances of the rows along the coordinates, (p,)."""
-
-    def points(self, block: Block) -> Array:
-        """Return the rows (n, d) of a block of columns."""
 
     def coordinates(self, X: Array) -> Array:
         """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
@@ -122,7 +119,7 @@ def evaluate_rows(
 ) -> tuple[Floats, Floats, Floats]:
     """Return terms of each order, (degree + 1, n), log G, (n,), and the weights of rows, (n,)."""
     block = sample.block
-    X = reference.points(block)
+    X = join_labels(block) if "y" in block else block["x"]
     columns = expansion.orders(reference.coordinates(X)), reference.log_density(X)
     orders, logs, counts = (
         to_numpy(column).astype(np.float64) for column in (*columns, weights_of(block))

@@ -78,10 +78,6 @@ class RegressionFrame:
         labels = LabelMap(self.intercept, self.scale, self.whitener @ self.slope, self.mean)
         return rows.mapped(self.mean, self.whitener, labels)
 
-    def points(self, block: Block) -> Array:
-        """Return the rows (n, d + 1) of a block, labels last."""
-        return join_labels(block)
-
     def standard(self, X: Array, y: Array) -> tuple[Array, Array]:
         """Map rows and labels to x' (n, d) and z (n,)."""
         mean, whitener = move_like(self.mean, X), move_like(self.whitener, X)
@@ -121,33 +117,25 @@ class RegressionFrame:
         return np.column_stack([self.mean + x @ self.root, y])
 
 
-def find_frame(
-    rows: Rows, k: int, *, whiten: bool, centred: bool
-) -> tuple[RegressionFrame, Floats]:
+def find_frame(rows: Rows, k: int) -> tuple[RegressionFrame, Floats]:
     r"""Standardise rows, and reduce to the span of the regressors, in three passes.
 
     The span is that of the top k − 1 eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`,
-    whose eigenvalues are returned too, in decreasing order. Without ``whiten`` x is assumed to be
-    from N(0, I), and with ``centred`` the intercept to be 0: the setting of the paper. The unit of
-    z is the standard deviation of the labels about their line.
+    whose eigenvalues are returned too, in decreasing order. The unit of z is the standard
+    deviation of the labels about their line.
     """
     d = rows.n_features
     moments = mean_and_covariance(rows, labelled=True)
-    mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
-    if whiten:
-        points = replace(moments, mean=moments.mean[:d], covariance=moments.covariance[:d, :d])
-        found = Whitening.from_moments(points)
-        mean, whitener, root = found.mean, found.inverse_root, found.root
-    # the least-squares line in x'
-    second = moments.second_moment if centred else moments.covariance
-    gram, right = whitener.T @ second[:d, :d] @ whitener, whitener.T @ second[:d, d]
-    slope = np.asarray(np.linalg.lstsq(gram, right, rcond=1e-12)[0], dtype=np.float64)
-    middle = float((moments.mean[:d] - mean) @ whitener @ slope)
-    intercept = 0.0 if centred else float(moments.mean[d]) - middle
-    frame = RegressionFrame(mean, whitener, root, slope, intercept, 1.0, np.zeros((0, d)))
+    points = replace(moments, mean=moments.mean[:d], covariance=moments.covariance[:d, :d])
+    whitening = Whitening.from_moments(points)
+    mean, whitener = whitening.mean, whitening.inverse_root
+    slope = whitener.T @ moments.covariance[:d, d]  # of least squares, as x' is standard
+    intercept = float(moments.mean[d])
+    none = np.zeros((0, d))
+    frame = RegressionFrame(mean, whitener, whitening.root, slope, intercept, 1.0, none)
     # about the line itself: differences of second moments lose digits
-    sums = frame.rows(rows).fold(_sum_squares, what="spread about the line")
-    spread = math.sqrt(float(sums["squares"]) / moments.total)
+    residuals = mean_and_covariance(frame.rows(rows), labelled=True)
+    spread = math.sqrt(float(residuals.second_moment[d, d]))
     deviation, size = (
         math.sqrt(float(a[d, d])) for a in (moments.covariance, moments.second_moment)
     )
@@ -163,11 +151,6 @@ def find_frame(
     values, vectors = np.linalg.eigh(moment / moments.total)
     basis = np.ascontiguousarray(vectors[:, ::-1][:, : min(k - 1, d)].T)
     return replace(frame, basis=basis), values[::-1]
-
-
-def _sum_squares(block: Block) -> Sums:
-    xp, squares = namespace_of(block["y"]), weights_of(block) * block["y"] ** 2
-    return {"squares": xp.sum(squares, dtype=xp.float64)}
 
 
 def _sum_second_moment(block: Block) -> Sums:

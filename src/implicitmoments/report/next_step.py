@@ -85,7 +85,6 @@ ANSWERS: dict[str, Changes] = {
     "negative_weights_likely": _set(positive=False),
     "polynomial_predicts": _set(positive=False, fit_bias=True),
     "density_far_from_rows": _components,
-    "density_differs": _further,
     "degree_at_limit": _further,
     "separation_too_small": _set("SphericalMixture"),
     "fewer_clusters": _same("n_components", "n"),
