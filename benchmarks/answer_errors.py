@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from implicitmoments import datasets, implicit_moments
 from implicitmoments.datasets import Truth
@@ -29,7 +30,6 @@ from implicitmoments.problems import (
     SphericalMixtureProblem,
     relu,
 )
-from implicitmoments.testing import match_rows
 
 Posed: TypeAlias = tuple[HermiteProblem, Truth, int]  # with the number of hidden vectors
 
@@ -152,7 +152,9 @@ def components(seeds: range) -> None:
             X, vectors = means.draw(seed)
             problem = SphericalMixtureProblem(X)
             found = implicit_moments(problem, n_components=means.k, order=1).components()
-            rows, apart = match_rows(found.guesses, vectors)
+            distances = np.linalg.norm(vectors[:, None] - found.guesses[None], axis=2)
+            true, rows = linear_sum_assignment(distances)
+            apart = distances[true, rows]
             ratios += list((apart / found.errors[rows])[found.resolved[rows]])
         size = (
             f"{np.sqrt(np.mean(np.square(ratios))):.2f} | {max(ratios):.1f}" if ratios else "– | –"
