@@ -2,8 +2,8 @@ r"""
 Write your own estimator
 ========================
 
-Every row is one object, of one of three hidden kinds, measured several times. Reading j of a row is
-the vector :math:`v_i` of its kind plus noise of mean zero, independent from reading to reading;
+Every row is one object, of one of three hidden kinds, measured several times. Reading j of a row
+is the vector :math:`v_i` of its kind plus noise of mean zero, independent from reading to reading;
 nothing else is known about the noise. Different readings in different slots are then unbiased:
 
 .. math:: \mathrm{E}[x_1 \otimes x_2 \otimes \cdots \otimes x_t]

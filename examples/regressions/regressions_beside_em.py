@@ -3,7 +3,7 @@ A mixture of regressions compared with EM from random starts
 ============================================================
 
 Every row belongs to one of ten linear functions, and it is unknown to which.
-:class:`~implicitmoments.RegressionMixture` grows them by splits of one line, and exchanges components
+:class:`~implicitmoments.RegressionMixture` grows them by splits of one line, and exchanges lines
 by split and merge moves. The result of plain EM, implemented below, depends on its initialisation.
 """
 

@@ -4,8 +4,8 @@ Two lines in tone perception
 
 A musician heard a tone with overtones stretched by a ratio and tuned another to the octave above
 it. In some trials the answer was the octave whatever the overtones (tuned = 2), in others it
-followed them (tuned = stretch ratio): two lines. Most answers are accurate and a few are far off, so
-the noise is Student's t. 150 trials of one musician, as analysed by de Veaux (1989), with the
+followed them (tuned = stretch ratio): two lines. Most answers are accurate and a few are far off,
+so the noise is Student's t. 150 trials of one musician, as analysed by de Veaux (1989), with the
 values distributed in the R packages fpc and mixtools.
 
 Cohen, E. (1980). Inharmonic tone perception. Dissertation, Stanford University.
