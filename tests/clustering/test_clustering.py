@@ -8,7 +8,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.testing import refuses
+from support import refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from implicitmoments import AssumptionWarning, RegressionMixtureDensity
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.testing import refuses
+from support import refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.testing import match_rows, refuses
+from support import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 FITS = {

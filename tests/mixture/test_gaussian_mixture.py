@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import implicitmoments as im
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
-from implicitmoments.testing import refuses
+from support import refuses
 
 TYPES = ("full", "tied", "diag", "spherical")
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 import implicitmoments as im
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.rows import ArraySource
-from implicitmoments.testing import match_rows, refuses
+from support import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments import RegressionMixture
-from implicitmoments.testing import match_rows, refuses
+from support import match_rows, refuses
 
 SLOPES = np.array([[1.0, 2.0], [-1.0, 0.5]])
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from implicitmoments import AssumptionWarning, RegressionMixture
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.testing import match_rows
+from support import match_rows
 
 
 def match(model, vectors):

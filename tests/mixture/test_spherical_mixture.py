@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.testing import match_rows, refuses
+from support import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 

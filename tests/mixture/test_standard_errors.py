@@ -6,7 +6,7 @@ from sklearn.datasets import make_blobs
 
 import implicitmoments as im
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
-from implicitmoments.testing import refuses
+from support import refuses
 
 CENTERS = np.array([[0.0, 0, 0], [4, 1, 0]])
 X, _ = make_blobs(400, centers=CENTERS, random_state=0)

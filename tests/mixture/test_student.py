@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 import implicitmoments as im
 from implicitmoments.description.base import FREEDOM, findings_of
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
-from implicitmoments.testing import refuses
+from support import refuses
 
 D, NU = 2, 3.0
 MEANS = np.array([[0.0, 0.0], [7.0, 3.0]])
