@@ -7,7 +7,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.notes import Note
-from implicitmoments.testing import refuses
+from support import refuses
 
 CLEAR = "\x1b[2J"  # clears a screen
 CSI = "\x9b31m"  # red, by one character

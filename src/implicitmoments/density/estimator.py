@@ -172,9 +172,9 @@ class ExpandedDensity(
             **model.stats,
         }
         if near.n_rows < ROWS_PER_COMPONENT * k:
-            notes.append(Note("few_rows_per_component", {"n": near.n_rows, "k": k}))
+            notes.append(Note("few_rows", {"n": near.n_rows, "k": k}))
         if near.n_outliers:
-            notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
+            notes.append(Note("outliers", {"n": near.n_outliers}))
         self._store(density, rows.like)
         self.notes_ = Notes([*notes, *model.notes, *self._far_notes()])
 
