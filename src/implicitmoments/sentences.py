@@ -108,8 +108,8 @@ NOTES: dict[str, str] = {
     "density_far_from_rows": "the Kolmogorov distance of the density from the rows is "
     "{distance:.2f}, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
     "them: components are too far apart for the noise and the number of rows, or the rows are not "
-    "such a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
-    "(`SphericalMixture`, `RegressionMixture`)",
+    "such a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the "
+    "components (`SphericalMixture`, `RegressionMixture`)",
     # mixture
     "few_rows": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
