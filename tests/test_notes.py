@@ -19,7 +19,7 @@ from implicitmoments.notes import (
     warn_of,
 )
 from implicitmoments.sentences import FACTS, NOTES
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def test_expressions_are_printed_in_the_words_of_the_reader():

@@ -12,8 +12,6 @@ Names are imported when they are first used (PEP 562), so that the command line 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from implicitmoments.lazy import import_on_use
-
 if TYPE_CHECKING:
     from implicitmoments import (
         circuits,
@@ -90,12 +88,15 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # with it every name would pass the type checker
-    _import = import_on_use(__name__, _HOMES)
 
     def __getattr__(name):
         if name == "__version__":
             return import_module("importlib.metadata").version("implicitmoments")
-        return _import(name)
+        if name in _HOMES:
+            return getattr(import_module(f"implicitmoments.{_HOMES[name]}"), name)
+        if name in __all__:
+            return import_module(f"implicitmoments.{name}")
+        raise AttributeError(f"module 'implicitmoments' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

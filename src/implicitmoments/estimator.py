@@ -163,8 +163,6 @@ class FittedEstimator(Description):
         other = min(others, key=others.__getitem__)
         values = {"k": k, "other": other, "difference": others[other]}
         if k == max(scores) == self.max_components:
-            if "stopped_at_max_components" in self._codes():
-                return []
             return [Fact(False, Note("bic_at_limit", values))]
         if others[other] < 0:
             return [self._lower_bic(values)]

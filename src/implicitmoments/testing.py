@@ -1,80 +1,19 @@
-"""Random circuits, inputs and projections, and checks of errors, for tests."""
+"""Random circuits, inputs and projections, for tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from implicitmoments.arrays import Floats, outer_rows, to_numpy
 from implicitmoments.circuits import Circuit, scalar, unit, vector
 from implicitmoments.moments.chain import SymmetricChain
-from implicitmoments.notes import CodedError
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.rows.draws import Integers
 
 __all__ = [
     "random_circuit",
     "random_inputs",
     "random_projection",
 ]
-
-
-@contextmanager
-def refuses(*codes: str, **values: Any) -> Iterator[SimpleNamespace]:
-    """Check that the body raises an error with one of the given codes.
-
-    Parameters
-    ----------
-    *codes : str
-        Codes of :class:`implicitmoments.notes.CodedError`, any of which is accepted.
-    **values : object
-        Values that the error must carry.
-
-    Yields
-    ------
-    namespace
-        Its attribute ``error`` is the exception, after it was raised.
-
-    Examples
-    --------
-    >>> from implicitmoments.notes import InputError
-    >>> with refuses("too_few_rows", n=3) as caught:
-    ...     raise InputError("too_few_rows", "{n} rows are too few", n=3)
-    >>> caught.error.values
-    {'n': 3}
-    """
-    caught = SimpleNamespace(error=None)
-    try:
-        yield caught
-    except CodedError as error:
-        if error.code not in codes:
-            raise AssertionError(f"expected {' or '.join(codes)}, got {error.code}") from error
-        wrong = {
-            name: error.values.get(name)
-            for name in values
-            if error.values.get(name) != values[name]
-        }
-        if wrong:
-            raise AssertionError(f"{error.code} carries {wrong}, expected {values}") from error
-        caught.error = error
-        return
-    raise AssertionError(f"nothing was raised; expected {' or '.join(codes)}")
-
-
-def match_rows(found: Floats, true: Floats) -> tuple[Integers, Floats]:
-    """Match found vectors to the true ones, one to one, with the least sum of distances.
-
-    ``found[order[i]]`` is matched to ``true[i]``, at ``distances[i]``.
-    """
-    apart = np.linalg.norm(found[:, None] - true[None], axis=2)
-    rows, columns = linear_sum_assignment(apart)
-    order = rows[np.argsort(columns)]
-    return order, apart[order, np.sort(columns)]
 
 
 def chain_of_powers(vectors: Floats, order: int, noise: Floats | None = None) -> SymmetricChain:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from implicitmoments import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import cosine, gelu, leaky_relu, relu, softplus
-from implicitmoments.testing import refuses
+from support import refuses
 
 D, K = 6, 3
 

@@ -11,7 +11,7 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import relu
 from implicitmoments.rows import ArraySource, LabelMap, Rows, Source
-from implicitmoments.testing import refuses
+from support import refuses
 
 D, K = 4, 2
 DEVICES = [strict.Device("CPU_DEVICE"), strict.Device("device1")]

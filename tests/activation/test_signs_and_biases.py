@@ -7,7 +7,7 @@ from sklearn.base import clone
 import implicitmoments as im
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.problems import as_activation
-from implicitmoments.testing import refuses
+from support import refuses
 
 D, K = 6, 4
 # activation, signs of the weights, whether there are biases

@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 from implicitmoments.circuits import describe, hermite, power, scalar, unit, vector
-from implicitmoments.testing import refuses
+from support import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 

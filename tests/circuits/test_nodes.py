@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from implicitmoments.circuits import hermite, power, scalar, unit, vector
-from implicitmoments.testing import refuses
+from support import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 

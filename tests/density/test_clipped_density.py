@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from implicitmoments.density import ClippedDensity, Probe, choose_clip, kolmogorov_distance
 from implicitmoments.moments.mean_span import SphericalSpan
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 class Quadratic:

@@ -18,7 +18,7 @@ from implicitmoments.datasets import make_regression_mixture, make_spherical_mix
 from implicitmoments.density import choose_clip, evaluate_rows, expand_means
 from implicitmoments.moments.mean_span import find_span
 from implicitmoments.rows import ArraySource, CallableSource, MemoryBudget, Rows, Source
-from implicitmoments.testing import refuses
+from support import refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
 

@@ -18,7 +18,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 NAMES = ["height", "width", "depth", "weight"]
 # an estimator, a parameter to search through, and its values: the first fits the data better

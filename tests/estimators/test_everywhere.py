@@ -19,7 +19,7 @@ from sklearn.base import clone
 from threadpoolctl import ThreadpoolController, threadpool_info
 
 import implicitmoments as im
-from implicitmoments.testing import refuses
+from support import refuses
 
 N = 20_000
 POINTS, _ = im.datasets.make_spherical_mixture(N, 3, 4, radius=3.0, separation=4.0, random_state=0)

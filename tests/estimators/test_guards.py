@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.testing import refuses
+from support import refuses
 
 X, _ = im.datasets.make_spherical_mixture(300, 3, 3, radius=6.0, separation=6.0, random_state=0)
 U, u, _ = im.datasets.make_regression_mixture(400, 2, 3, noise=0.3, random_state=0)

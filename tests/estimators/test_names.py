@@ -7,7 +7,7 @@ import pytest
 import implicitmoments as im
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.rows import open_file
-from implicitmoments.testing import refuses
+from support import refuses
 
 NAMES = list("abcd")
 

@@ -11,7 +11,7 @@ from implicitmoments.datasets import (
     make_spherical_mixture,
 )
 from implicitmoments.rows import Source
-from implicitmoments.testing import refuses
+from support import refuses
 
 SPHERES = make_spherical_mixture(1_500, 3, 4, radius=8.0, separation=8.0, random_state=0)[:1]
 NEAR = make_spherical_mixture(1_500, 3, 4, radius=1.2, random_state=0)[:1]

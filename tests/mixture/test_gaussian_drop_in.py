@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture as OneStart
 
 import implicitmoments as im
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from implicitmoments.mixture.em import Sample
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.starts import other_starts
 from implicitmoments.rows import Rows
-from implicitmoments.testing import refuses
+from support import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 

@@ -10,7 +10,7 @@ import pytest
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import ArraySource, Source
-from implicitmoments.testing import refuses
+from support import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 

@@ -9,7 +9,7 @@ from implicitmoments import RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.rows import ArraySource, MemoryBudget, Rows, Source
-from implicitmoments.testing import match_rows
+from support import match_rows
 
 ELSEWHERE = array_api_strict.Device("device1")
 ARRAYS = ("coef_", "intercept_", "weights_", "noise_", "coef_errors_", "intercept_errors_")

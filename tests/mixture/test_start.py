@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
 import implicitmoments as im
-from implicitmoments.testing import refuses
+from support import refuses
 
 SHAPES = {
     "full": lambda k, d: (k, d, d),

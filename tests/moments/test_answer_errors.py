@@ -13,7 +13,7 @@ from implicitmoments.problems import (
     SphericalMixtureProblem,
     relu,
 )
-from implicitmoments.testing import match_rows
+from support import match_rows
 
 N, D = 6_000, 8
 POINTS = np.random.default_rng(1).normal(size=(4_000, D))

@@ -11,7 +11,7 @@ from implicitmoments.problems import (
     PopulationProblem,
     SphericalMixtureProblem,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 paper_moments = partial(implicit_moments, method="paper")
 

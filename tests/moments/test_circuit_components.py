@@ -13,7 +13,7 @@ from implicitmoments.moments.chain import open_window
 from implicitmoments.moments.circuit_rows import CircuitMomentPair
 from implicitmoments.problems import PopulationProblem
 from implicitmoments.projections import evaluate_dense
-from implicitmoments.testing import match_rows
+from support import match_rows
 
 TRUTH = Truth([0.5, 0.3, 0.2], [[2.0, 0.5, 0.0], [-1.0, 1.5, 0.3], [0.3, -2.0, 1.0]])
 

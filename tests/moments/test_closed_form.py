@@ -18,7 +18,7 @@ from implicitmoments.problems import (
     relu,
 )
 from implicitmoments.projections import hermite_dense
-from implicitmoments.testing import refuses
+from support import refuses
 
 x, y = vector("x"), vector("y")
 

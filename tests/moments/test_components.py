@@ -20,7 +20,7 @@ from implicitmoments.problems import (
     cosine,
     relu,
 )
-from implicitmoments.testing import match_rows, refuses
+from support import match_rows, refuses
 
 
 def exact_problem(truth, degree):

@@ -6,7 +6,7 @@ import pytest
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments.mean_span import find_span, smallest_variance
 from implicitmoments.rows import Rows
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def test_variance_and_span_are_found():

@@ -7,7 +7,7 @@ from implicitmoments.datasets import Truth
 from implicitmoments.moments import PaperMoments, Run
 from implicitmoments.problems import PopulationProblem
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.testing import refuses
+from support import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 TRUTH = Truth([0.4, 0.6], [[1.0, 0.5, 0.0], [0.0, -0.5, 1.0]])

@@ -15,7 +15,7 @@ from implicitmoments.problems import (
     SphericalMixtureProblem,
     relu,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 N = 6_000
 

@@ -11,7 +11,7 @@ from implicitmoments.moments import implicit, top_subspace
 from implicitmoments.moments.split_mean import SplitMean
 from implicitmoments.moments.subspace import largest_noise
 from implicitmoments.problems import ActivationSumProblem, relu
-from implicitmoments.testing import refuses
+from support import refuses
 
 V = np.array([[1.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.6, 0.8, 0.0, 0.0]])
 

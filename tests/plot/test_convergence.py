@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.picture_data import NoPictureError
-from implicitmoments.testing import refuses
+from support import refuses
 
 mpl.use("Agg")
 from matplotlib.figure import Figure

@@ -19,7 +19,7 @@ from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.plot import canvas
 from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.report import write_report
-from implicitmoments.testing import refuses
+from support import refuses
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

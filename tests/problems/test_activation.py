@@ -22,7 +22,7 @@ from implicitmoments.problems import (
     softplus,
     square,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 paper_moments = partial(implicit_moments, method="paper")
 

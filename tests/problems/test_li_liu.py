@@ -21,7 +21,7 @@ from implicitmoments.projections import (
     evaluate_dense,
     hermite_dense,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 x, y = vector("x"), vector("y")
 

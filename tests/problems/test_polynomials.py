@@ -10,7 +10,7 @@ from implicitmoments.problems import (
     recurrence_from_moments,
 )
 from implicitmoments.rows import ArraySource, Whitening
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def test_gaussian_moments_give_hermite_polynomials():

@@ -10,7 +10,7 @@ from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import hermite_dense
 from implicitmoments.rows import ArraySource, RowDraws, Whitening
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def moment(problem, order, n):

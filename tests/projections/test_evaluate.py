@@ -15,7 +15,8 @@ from implicitmoments.projections import (
     hermite_dense,
     project_dense,
 )
-from implicitmoments.testing import random_circuit, random_inputs, random_projection, refuses
+from implicitmoments.testing import random_circuit, random_inputs, random_projection
+from support import refuses
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 seeds = st.integers(0, 2**32 - 1)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from implicitmoments.projections import RecursiveProjection
-from implicitmoments.testing import random_projection, refuses
+from implicitmoments.testing import random_projection
+from support import refuses
 
 
 def test_a_recursive_projection_is_a_pseudo_projection(rng):

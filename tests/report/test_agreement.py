@@ -10,7 +10,7 @@ from sklearn.base import clone
 import implicitmoments as im
 from implicitmoments.notes import Notes
 from implicitmoments.report import verdict_of, write_report
-from implicitmoments.testing import refuses
+from support import refuses
 
 DRAWN = [
     "GaussianMixture",

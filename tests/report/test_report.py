@@ -15,7 +15,7 @@ import implicitmoments as im
 from implicitmoments.notes import Note, Notes
 from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.report import verdict_of, write_report
-from implicitmoments.testing import refuses
+from support import refuses
 
 NAMES = list(ESTIMATORS.values())
 VOID = {"meta", "br", "img", "link", "input", "hr"}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from implicitmoments.rows import BlockSource, RowDraws
-from implicitmoments.testing import refuses
+from support import refuses
 
 X = np.arange(24.0).reshape(8, 3)
 Y = np.arange(8.0)

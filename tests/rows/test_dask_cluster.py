@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info
 from implicitmoments import GaussianMixture, SphericalMixture
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.rows import DaskSource
-from implicitmoments.testing import refuses
+from support import refuses
 
 # of a cluster that is starting, losing a worker or closing
 pytestmark = pytest.mark.filterwarnings("ignore")

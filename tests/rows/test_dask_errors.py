@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.rows import DaskSource, RowDraws
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 @pytest.fixture(autouse=True)

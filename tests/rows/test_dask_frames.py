@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.rows import ArraySource, DaskSource, RowDraws, Rows, map_rows
-from implicitmoments.testing import refuses
+from support import refuses
 
 N, D = 211, 4
 

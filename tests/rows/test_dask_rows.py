@@ -20,7 +20,7 @@ from implicitmoments.rows import (
     Rows,
     map_rows,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 N, D = 211, 4
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from implicitmoments.rows import RowDraws, as_seed, blocks
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 @given(

@@ -17,7 +17,7 @@ import zarr
 from implicitmoments.rows import open_file
 from implicitmoments.rows.files.arrow_messages import expanded_sizes
 from implicitmoments.rows.files.expansion import MOST_DECODED, ExpansionError, check_expansion
-from implicitmoments.testing import refuses
+from support import refuses
 
 ZEROS = bytes(300_000)
 NOISE = np.random.default_rng(0).bytes(300_000)

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from implicitmoments.rows import RowDraws, open_file
-from implicitmoments.testing import refuses
+from support import refuses
 
 FRAME = pd.DataFrame({"a": np.arange(6.0), "b": np.arange(6.0) ** 2, "town": list("uvwxyz")})
 GOOD = FRAME[["a", "b"]]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from implicitmoments.column_names import unnamed_columns
 from implicitmoments.rows import ArraySource, BlockSource, RowDraws, Rows, open_file
 from implicitmoments.rows.files import file_parts
-from implicitmoments.testing import refuses
+from support import refuses
 
 N, D = 500, 3
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 import implicitmoments as im
 from implicitmoments.problems import cosine
 from implicitmoments.rows.fingerprint import describe_value
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def shift(u, by=0.0):

@@ -14,7 +14,7 @@ import pytest
 import zarr
 
 from implicitmoments.rows import CallableSource, RowDraws, open_file
-from implicitmoments.testing import refuses
+from support import refuses
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 from implicitmoments.rows import RowDraws, open_file
-from implicitmoments.testing import refuses
+from support import refuses
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))

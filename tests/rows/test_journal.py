@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from implicitmoments.rows import Journal
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def like_numpy():

@@ -19,7 +19,7 @@ from implicitmoments.rows import (
     Source,
     describe_rows,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 pytestmark = pytest.mark.usefixtures("_one_thread")
 

@@ -10,7 +10,7 @@ from implicitmoments.rows import (
     RowDraws,
     as_source,
 )
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def read(source, rows):

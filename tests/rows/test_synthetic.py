@@ -4,7 +4,7 @@ import pytest
 from implicitmoments import datasets
 from implicitmoments.datasets import Truth, random_directions
 from implicitmoments.projections import hermite_dense
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from implicitmoments.rows import RowDraws, open_file
 from implicitmoments.rows.files.columns import counts_rows
-from implicitmoments.testing import refuses
+from support import refuses
 
 FRAME = pd.DataFrame({"a": np.arange(40) + 0.25, "b": np.arange(40) ** 2 - 7.5})
 TEXTS = [f"Doe, {'Jane' if i % 3 else 'John, Jr.'}" for i in range(40)]

@@ -16,7 +16,7 @@ from implicitmoments.rows import (
     mean_and_covariance,
 )
 from implicitmoments.rows.fold import gather_blocks
-from implicitmoments.testing import refuses
+from support import refuses
 
 
 def total(block):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import implicitmoments as im
 from implicitmoments.saving import replace_file
-from implicitmoments.testing import refuses
+from support import refuses
 
 ENTRY = "implicitmoments"
 FUZZED = 300

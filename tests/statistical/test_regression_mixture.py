@@ -7,7 +7,7 @@ from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.mixture.em import Sample, run_em
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Rows
-from implicitmoments.testing import match_rows
+from support import match_rows
 
 
 def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.testing import match_rows
+from support import match_rows
 
 K, D = 30, 20
 

@@ -136,7 +136,7 @@ def learn_activation_sum(
 
     Rows needed in practice: with three units in four features and ``epsilon=0.2``, the error is
     0.12 with 100,000 rows of ReLUs and 0.08 with as many of cosines; it falls with the power
-    -0.22 to -0.28 of the rows (``benchmarks/paper.py``).
+    -0.22 to -0.28 of the rows.
 
     Parameters
     ----------

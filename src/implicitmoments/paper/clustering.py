@@ -178,7 +178,7 @@ def cluster_spherical(
     r"""Theorem 4.19: estimate weights and means of a separated mixture by a test of pairs.
 
     Rows needed in practice: with three components at distance 12, means are within 0.34 with 1,000
-    rows and within 0.07 with 25,000, if a tenth of them is clustered (``benchmarks/paper.py``).
+    rows and within 0.07 with 25,000, if a tenth of them is clustered.
     At smaller distances a single test may fail, and its row forms a cluster of its own.
 
     Parameters

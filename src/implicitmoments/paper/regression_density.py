@@ -182,8 +182,8 @@ def learn_regression_density(
     By Erratum 6, :math:`N = \mathrm{poly}(k, d) (1/\epsilon)^{O(1/\sigma^2)}`.
     Rows needed in practice: with two regressions in two features, noise of variance 1 and
     ``epsilon=1``, the L2 error of the estimated expansion is 0.20 with 4,000 rows and 0.07 with
-    500,000; the total variation distance is 0.12, most of it from truncation
-    (``benchmarks/paper.py``). A smaller epsilon or sigma raises the degree, and the number of rows
+    500,000; the total variation distance is 0.12, most of it from truncation.
+    A smaller epsilon or sigma raises the degree, and the number of rows
     grows exponentially with the degree.
 
     Parameters

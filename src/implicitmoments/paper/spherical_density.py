@@ -115,7 +115,7 @@ def learn_spherical_density(
 
     Rows needed in practice: with three means of norm 1.2 in three features and ``epsilon=1``, the
     distance is 0.10 with 100,000 rows and 0.06 with 500,000; it falls with the power -0.26 of the
-    rows (``benchmarks/paper.py``). The proof's budgets leave a wide margin below epsilon.
+    rows. The proof's budgets leave a wide margin below epsilon.
 
     Parameters
     ----------

@@ -43,7 +43,9 @@ def _raised(name: str) -> Changes:
 
 
 def _shaped(_: Any, values: Mapping[str, Any]) -> Change:
-    return "GaussianMixture", {"covariance_type": values["kind"]}
+    lines = values["option"] == "noise_type"
+    name = "RegressionMixture" if lines else "GaussianMixture"
+    return name, {values["option"]: values["kind"]}
 
 
 def _reseeded(model: Any, _: Mapping[str, Any]) -> Change:
@@ -76,10 +78,8 @@ ANSWERS: dict[str, Changes] = {
     "bic_lower_elsewhere": _same("n_components", "other"),
     "not_round": _shaped,
     "not_converged": _raised("max_iter"),
-    "stopped_at_max_components": _raised("max_components"),
     "bic_at_limit": _raised("max_components"),
     "cluster_wide": _one_more,
-    "noise_differs": _set(noise_type="separate"),
     "search_doubtful": _reseeded,
     "residuals_explained": _set(n_starts=20),
     "negative_weights_likely": _set(positive=False),
