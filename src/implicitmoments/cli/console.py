@@ -15,6 +15,7 @@ from rich.table import Table
 
 from implicitmoments.notes import printable
 
+LONG, LONGEST = 1e4, 1e9  # numbers that are written out, though they have more digits
 MOST_ROWS, MOST_COLUMNS = 12, 8  # of a printed table: terminals have 80 columns
 
 
@@ -49,7 +50,8 @@ def as_table(title: str, columns: Mapping[str, Sequence[Any]]) -> Table:
 def short(value: Any) -> str:
     """Return a number in four digits, or all before the point; other values as they are."""
     if isinstance(value, float | np.floating):
-        return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+        size = abs(float(value))
+        return f"{value:,.0f}" if LONG <= size < LONGEST else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int | np.integer) else printable(str(value))
 
 
