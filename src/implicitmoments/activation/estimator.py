@@ -15,6 +15,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
+    FittedNetwork,
     Network,
     StandardErrors,
     mean_products,
@@ -26,7 +27,7 @@ from implicitmoments.activation.polynomial import (
     count_components,
     fit_polynomial,
 )
-from implicitmoments.activation.search import Found, SearchOptions, find_network, in_memory
+from implicitmoments.activation.search import SearchOptions, find_network, in_memory
 from implicitmoments.arrays import Array, as_double, move_like, namespace_of, to_numpy
 from implicitmoments.description import (
     ActivationSumRegressorDescription,
@@ -204,7 +205,6 @@ class ActivationSumRegressor(
         "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
         "the polynomial.",
         "components": "Rows on the two leading directions of the network, coloured by {target}.",
-        "components_one_column": "Rows, with {target} against the column.",
         "fit": "Actual against predicted values of {target}. If the model is right, rows lie "
         "around the dashed line.",
     }
@@ -249,7 +249,7 @@ class ActivationSumRegressor(
             options = (self.positive, self.n_starts, grow, self.max_iter, self.tol)
             basis = to_numpy(fitted.polynomial.basis)
             found = find_network(problem, basis, k, SearchOptions(*options, seed))
-            if found.fitted.expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
+            if found[0].expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
                 # the polynomial will predict: fit it to all rows
                 fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
         # 3. The hypothesis with the smaller expected error predicts.
@@ -268,7 +268,7 @@ class ActivationSumRegressor(
             **fitted.measurements(n),
         }
         if found is not None:
-            self._store_network(found, problem)
+            self._store_network(*found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("polynomial_of_other_inputs"))
 
@@ -295,8 +295,9 @@ class ActivationSumRegressor(
         check_is_fitted(self)
         with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
             # squares about one of the labels, since their mean is not known in the pass
-            about, predict = float(rows.first["y"][0]), self._prediction().function
-            columns = partial(score_columns, predict, about)
+            columns = partial(
+                score_columns, self._prediction().function, float(rows.first["y"][0])
+            )
             products = mean_products(rows, columns, rows.n_features, "score")
         if rows.n < 2:
             warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
@@ -346,8 +347,6 @@ class ActivationSumRegressor(
             notes.append(parity)
         if not self.whiten or (standard and self.whiten == "auto"):
             return None, notes, standard
-        if self.whiten == "auto":
-            notes.append(Note("inputs_standardised"))
         return whitening, notes, True
 
     def _count(self, problem: ActivationSumProblem) -> int:
@@ -358,50 +357,42 @@ class ActivationSumRegressor(
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
 
-    def _store_network(self, found: Found, problem: ActivationSumProblem) -> None:
+    def _store_network(
+        self, best: FittedNetwork, unexplained: float, problem: ActivationSumProblem
+    ) -> None:
         """Store weights and directions, and choose the predictor."""
-        best, parity = found.fitted, problem.parity
         order = np.argsort(-np.abs(best.network.weights), kind="stable")
-        network = choose_signs(best.network.take(order), parity)
+        network = choose_signs(best.network.take(order), problem.parity)
         errors = standard_errors(problem.rows, replace(best, network=network))
-        arrays = {"weights": network.weights, "directions": network.directions}
-        if network.biases is not None:
-            arrays["biases"] = network.biases
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
-        self.network_ = replace(network, **{name: given(a) for name, a in arrays.items()})
+        self.weights_, self.weight_errors_ = given(network.weights), given(errors.weights)
         self.directions_ = given(problem.original_vectors(network.directions))
-        self.weights_, self.biases_ = self.network_.weights, self.network_.biases
-        self.direction_errors_, self.weight_errors_ = map(
-            given, (errors.directions, errors.weights)
-        )
-        self.bias_errors_ = None if network.biases is None else given(errors.biases)
+        self.direction_errors_, self.biases_ = given(errors.directions), None
+        self.bias_errors_ = None
+        if network.biases is not None:
+            self.biases_, self.bias_errors_ = given(network.biases), given(errors.biases)
+        arrays = {"weights": self.weights_, "biases": self.biases_}
+        self.network_ = replace(network, directions=given(network.directions), **arrays)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
         self.n_components_ = network.k
         self.stats_ |= {
             "network_error": best.expected_error(problem.rows.total),
             "loss_history": best.history,
-            "unexplained": found.unexplained,
+            "unexplained": unexplained,
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self.stats_["hypothesis"] = "network"
-        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors, parity)])
+        self.notes_ = Notes([*self.notes_, *self._network_notes(errors)])
 
-    def _network_notes(self, found: Found, errors: StandardErrors, parity: int) -> Iterator[Note]:
+    def _network_notes(self, errors: StandardErrors) -> Iterator[Note]:
         """Yield what may be wrong with the network, and what is not identified."""
-        if found.unexplained:
-            yield Note("residuals_explained", {"share": found.unexplained})
+        if self.stats_["unexplained"]:
+            yield Note("residuals_explained", {"share": self.stats_["unexplained"]})
         if errors.free.any():
             free = np.flatnonzero(errors.free).tolist()
             yield Note("directions_not_identified", {"which": free})
-        if found.in_span:
-            yield Note("directions_in_span")
-        if parity > 0:
-            yield Note("directions_up_to_sign", {"name": self.activation_.name})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
-        if self.n_components != "auto" and self.n_components_ < int(self.n_components):
-            values = {"asked": self.n_components, "k": self.n_components_}
-            yield Note("components_merged", values)
         if not self.converged_:
             yield Note("not_converged", {"max_iter": self.max_iter})
 
@@ -413,19 +404,12 @@ class ActivationSumRegressor(
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
 
     def _evidence(self) -> list[Fact]:
-        polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
-        if network is None:
-            return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
+        errors = {name: self.stats_.get(f"{name}_error") for name in ("polynomial", "network")}
+        if errors["network"] is None:
+            return [Fact(True, Note("polynomial_error", {"polynomial": errors["polynomial"]}))]
         if self._predicts_by() == "polynomial":  # which a note mentions
             return []
-        errors = {"network": network, "polynomial": polynomial}
         return [Fact(True, Note("network_error", errors))]
-
-    def _caption(self, picture: str) -> str:
-        words = super()._caption(picture)
-        if picture == "components" and self._predicts_by() == "polynomial":
-            words += " Predictions are those of the polynomial, not of the network."
-        return words
 
     def _component_view(self, rows: RowSample) -> Directions:
         if not hasattr(self, "directions_"):

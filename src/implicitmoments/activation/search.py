@@ -60,25 +60,22 @@ class SearchOptions:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A network fitted to all rows."""
-
-    fitted: FittedNetwork  # in the coordinates of the points
-    in_span: bool  # whether there are too many unknowns for directions to leave the span
-    # share of the error that a further component of either sign explains; 0 if not clearly
-    unexplained: float
-
-
 def find_network(
     problem: ActivationSumProblem, basis: Floats, k: int, options: SearchOptions
-) -> Found:
+) -> tuple[FittedNetwork, float]:
     """Fit weights, directions and biases, from random starts in the span.
 
     Parameters
     ----------
     basis : array of shape (p, d)
         Span of the directions.
+
+    Returns
+    -------
+    fitted : FittedNetwork
+        Fitted to all rows, in the coordinates of the points.
+    unexplained : float
+        Share of the error that a further component of either sign explains; 0 if not clearly.
     """
     rows, rng = in_memory(problem.rows), np.random.default_rng(options.seed)
     q, by_chance = problem.n_features + problem.biased, k * problem.n_features / rows.total
@@ -86,29 +83,30 @@ def find_network(
     steps, tol = 0 if in_span else options.max_iter, options.tol * by_chance
     fit = partial(fit_network, rows, max_iter=steps, tol=tol)
     inside = sample_inside(rows, basis, k, START_ROWS)
-    draw = partial(random_network, problem.of(inside), k, rng, positive=options.positive)
     swap = partial(exchange, rng=rng, price=len(basis) * np.log(inside.total))
     price = q * np.log(rows.total)
     resize = partial(grow if options.grow else exchange, rng=rng, price=price)
     # an error of the estimated mean of the inputs acts as small biases do
     least = 0.0 if problem.whitening is None else q / rows.total
-    missing = partial(unexplained_share, rows, rng=rng, price=price, least=least)
-    found = list[Found]()
+    found = list[tuple[FittedNetwork, float]]()
     for _ in range(MOST_ROUNDS):
         # 1. Starts in the span, improved there; the best is fitted to all rows and features.
-        starts = [draw() for _ in range(options.n_starts)]
+        starts = [
+            random_network(problem.of(inside), k, rng, positive=options.positive)
+            for _ in range(options.n_starts)
+        ]
         trial = improve(inside, _best_trial(inside, starts, CONTINUED), swap)
         best, unexplained = fit(trial.network.through(basis)), 0.0
         if not in_span:
             # 2. Moves in the span of what the network and its residuals know.
             for move in (resize, partial(drop, price=price)):
                 best = _search_beyond(rows, best, move, fit)
-            unexplained = missing(best)
-        found.append(Found(best, in_span, unexplained))
+            unexplained = unexplained_share(rows, best, rng, price, least)
+        found.append((best, unexplained))
         # 3. Again from other starts where something is missing, as in a local optimum.
         if not unexplained or best.loss < NOISELESS * best.size:
             break
-    return min(found, key=lambda each: each.fitted.bic)
+    return min(found, key=lambda each: each[0].bic)
 
 
 def unexplained_share(
