@@ -33,7 +33,6 @@ from implicitmoments.cli.output import (
     check_output,
     write_table,
 )
-from implicitmoments.cli.report_words import NextInput, report_reader
 from implicitmoments.cli.row_answers import Answer, RowAnswers, with_nan
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError, Note
@@ -159,28 +158,20 @@ def report_file(
     """Write a report on a model and its rows, and return its path."""
     check_output(output, *files.paths, model, kinds=PAGE_KINDS)
     try:
-        from implicitmoments.plot.canvas import sample_rows  # noqa: PLC0415 (draws: an extra)
-        from implicitmoments.plot.data_comparison import MOST_COMPARED  # noqa: PLC0415
-        from implicitmoments.report import save_page  # noqa: PLC0415
+        from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
     except ModuleNotFoundError as missing:
         raise MissingError(
             "library_missing",
             "the report needs {library}; pip install 'implicitmoments[plot]'",
             library=missing.name,
         ) from missing
-    fitted, own = load_model(model)
+    fitted, _ = load_model(model)
     with (
         name_full_device(str(output)),
         open_for_model(fitted, files, columns, quiet=quiet) as (source, _),
     ):
-        return save_page(
-            fitted,
-            sample_rows(fitted, source, None, MOST_COMPARED),
-            report_reader(model, NextInput(files, columns, own, source.other_columns)),
-            path=output,
-            title=title,
-            subtitle=f"Rows of {files.name}, model {model.name}",
-        )
+        subtitle = f"Rows of {files.name}, model {model.name}"
+        return write_report(fitted, source, path=output, title=title, subtitle=subtitle)
 
 
 def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
