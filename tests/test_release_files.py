@@ -58,7 +58,7 @@ def test_the_versions_of_python_are_the_same_everywhere():
     assert claimed[0] == next(version for version in minors if version in supported)
     for job in ("test", "windows"):
         assert WORKFLOW["jobs"][job]["strategy"]["matrix"]["python"] == claimed
-    page = (ROOT / "docs/stability.md").read_text("utf-8")
+    page = (ROOT / "docs/development.md").read_text("utf-8")
     assert re.findall(r"^\| (3\.\d+) \|", page, re.M) == claimed
 
 

@@ -3,8 +3,9 @@ More components than features
 =============================
 
 Sixty spherical Gaussians in thirty features. EM from one start ends in a local optimum: some of
-its means lie between two true ones, and others share one. Moments of order 4 can represent more
-than thirty directions, and :class:`~implicitmoments.SphericalMixture` uses them to initialise EM.
+its means lie between two true ones, and others share one.
+:class:`~implicitmoments.SphericalMixture` merges small groups of rows, and then splits and merges
+components while the likelihood rises.
 """
 
 from __future__ import annotations

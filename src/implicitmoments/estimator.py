@@ -162,7 +162,7 @@ class FittedEstimator(Description):
         """Return how clearly BIC chose the number of components."""
         k, scores = self._k(), self.stats_.get("bic_by_n_components", {})
         others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
-        if not others or "stopped_at_max_components" in self._codes():
+        if not others:
             return []
         if k == max(scores) == self.max_components:
             words = f"BIC still decreases at max_components={k}; increase max_components"

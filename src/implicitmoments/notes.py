@@ -43,9 +43,9 @@ LIBRARIES = ("implicitmoments", "sklearn")  # frames that a warning does not poi
 # ``FitWarning``, which a search over numbers of components may ignore.
 FIT: frozenset[str] = frozenset(
     {
-        *("components_are_one", "component_missing", "not_round", "heavy_tails", "noise_differs"),
+        *("components_are_one", "component_missing", "not_round", "heavy_tails"),
         *("at_floor", "search_doubtful", "directions_not_identified", "polynomial_predicts"),
-        *("residuals_explained", "errors_unknown"),
+        *("residuals_explained"),
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
@@ -53,7 +53,7 @@ QUIET: frozenset[str] = frozenset(
     {
         *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
         *("inputs_standardised", "directions_in_span", "directions_up_to_sign"),
-        *("errors_too_large", "components_merged"),
+        "components_merged",
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),

@@ -12,7 +12,7 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers_dropped": "outliers left out of the fit: {n:count row} far from all others; check "
+    "outliers": "outliers left out of the fit: {n:count row} far from all others; check "
     "or remove them",
     "outliers_scored": "scores and criteria count {n:count row} of {rows:,} that are outliers by "
     "the rule of the fit, which leaves them out; these may decide the sum, see `score_samples`",
@@ -27,12 +27,6 @@ NOTES: dict[str, str] = {
     "heavy_tails": "the noise has heavier tails than a Gaussian: Student's t with about "
     "{freedom:.0f} degrees of freedom lowers BIC by {gain:,.0f}; try `noise='student'` of "
     "`GaussianMixture` or `RegressionMixture`",
-    "errors_too_large": "no standard errors: the information has {n:,} parameters, "
-    "and at most {most:,} are affordable; use fewer components, or a covariance with fewer "
-    "parameters",
-    "errors_unknown": "no standard errors: the observed information of "
-    "{n:count parameter} is not positive definite, as where components coincide, a variance is "
-    "at its floor or rows are few; use fewer components or more rows",
     "flat_direction": "the variance of the rows along some direction is {ratio:.2g} times the "
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
@@ -40,9 +34,6 @@ NOTES: dict[str, str] = {
     "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
     "linear functions of one another, so their coefficients are not determined, and those of "
     "least norm are taken; leave some of them out",
-    "noise_differs": "the noise of the lines differs: with a standard deviation for each BIC is "
-    "lower by {gain:.0f}; try `noise_type='separate'`: with one for all, lines that overlap are "
-    "biased, and standard errors do not cover that",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
@@ -122,17 +113,15 @@ NOTES: dict[str, str] = {
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different; use `whiten=True`",
     # mixture
-    "few_rows_per_component": "{n:count row} for {k:count component} hardly determine their "
+    "few_rows": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
-    "not_round": "components do not have the shape that the model assumes: "
-    "`covariance_type={kind!r}` lowers BIC by {gain:,.0f}; use `GaussianMixture` with that type",
+    "not_round": "components do not have the spread that the model assumes: "
+    "`{option}={kind!r}` lowers BIC by {gain:,.0f}; `GaussianMixture` has all covariance types",
     "at_floor": "components {which} have the least variance that the fit allows along some "
     "column: their rows hardly vary there, and the likelihood depends on that bound; look for "
     "repeated values, use fewer components or more rows",
     "search_doubtful": "independent searches ended in different optima, so a better fit may "
     "exist; compare `lower_bound_` for a few values of `random_state`",
-    "stopped_at_max_components": "BIC still decreased at `max_components={most}`: increase it, "
-    "or, where groups do not have the shape that the model assumes, set `n_components`",
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
     "log-likelihood by {loss:.1f}, which chance explains; use `n_components={fewer}` or "
     "`n_components='auto'`",

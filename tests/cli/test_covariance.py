@@ -133,7 +133,7 @@ def test_few_rows_and_columns_without_use_are_noted(call, tmp_path, name):
     )
     codes = {note["code"] for note in document["notes"]}
     assert "columns_left_out" in codes
-    assert {"components_borrow", "few_rows_per_component"} & codes
+    assert {"components_borrow", "few_rows"} & codes
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_far_outlier_is_left_out_and_noted():
     X[7] = 1e6
     with pytest.warns(AssumptionWarning):
         model = SphericalMixtureClusterer(4, random_state=0).fit(X)
-    assert [(note.code, note.values["n"]) for note in model.notes_] == [("outliers_dropped", 1)]
+    assert [(note.code, note.values["n"]) for note in model.notes_] == [("outliers", 1)]
     keep = np.arange(len(X)) != 7
     assert adjusted_rand_score(truth.labels[keep], model.labels_[keep]) > 0.999
     assert np.max(np.abs(model.means_)) < 20

@@ -249,7 +249,7 @@ def test_a_far_outlier_is_left_out_and_noted():
     y[7] = 1e4
     with pytest.warns(AssumptionWarning):
         other = model_of().fit(X, y)
-    assert [(n.code, n.values["n"]) for n in other.notes_] == [("outliers_dropped", 1)]
+    assert [(n.code, n.values["n"]) for n in other.notes_] == [("outliers", 1)]
     difference = other.score_samples(X[:7], y[:7]) - model.score_samples(X[:7], y[:7])
     assert np.max(np.abs(difference)) < 0.05
 

@@ -160,7 +160,7 @@ def test_the_next_step_answers_the_first_point(three):
     assert python_command(model, step) == (
         "SphericalMixture(n_components=4, random_state=0).fit(X)"
     )
-    shape = Note("not_round", {"kind": "full", "gain": 9.0})
+    shape = Note("not_round", {"option": "covariance_type", "kind": "full", "gain": 9.0})
     step = step_of(model, X, shape)
     assert step.estimator == "GaussianMixture"
     assert step.settings["covariance_type"] == "full"

@@ -160,7 +160,7 @@ def test_all_estimators_leave_out_the_same_rows(rng, far):
         warnings.simplefilter("ignore", im.AssumptionWarning)
         for model in models:
             assert model.fit(X).stats_["outliers"] == 5
-            (note,) = [note for note in model.notes_ if note.code == "outliers_dropped"]
+            (note,) = [note for note in model.notes_ if note.code == "outliers"]
             assert note.values["n"] == 5
 
 

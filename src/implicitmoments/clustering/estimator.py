@@ -224,9 +224,9 @@ class SphericalMixtureClusterer(
         stats, k, found = self.stats_, self.n_components, self._k()
         values, notes = {"variance": span.variance}, []
         if stats["outliers"]:
-            notes.append(Note("outliers_dropped", {"n": stats["outliers"]}))
+            notes.append(Note("outliers", {"n": stats["outliers"]}))
         if stats["rows_used"] < ROWS_PER_COMPONENT * k:
-            notes.append(Note("few_rows_per_component", {"n": stats["rows_used"], "k": k}))
+            notes.append(Note("few_rows", {"n": stats["rows_used"], "k": k}))
         flat = smallest_variance(span, stats["rows_used"])
         if flat is not None:
             notes.append(Note("flat_direction", {"ratio": flat, **values}))

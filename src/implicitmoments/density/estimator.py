@@ -196,9 +196,9 @@ class ExpandedDensity(
         }
         if near.n_rows < ROWS_PER_COMPONENT * self.n_components:
             values = {"n": near.n_rows, "k": self.n_components}
-            notes.append(Note("few_rows_per_component", values))
+            notes.append(Note("few_rows", values))
         if near.n_outliers:
-            notes.append(Note("outliers_dropped", {"n": near.n_outliers}))
+            notes.append(Note("outliers", {"n": near.n_outliers}))
         self.notes_ = Notes([*notes, *self._store(density, rows.like), *self._far_notes()])
 
     def _top_degree(self) -> int:

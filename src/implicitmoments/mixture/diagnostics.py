@@ -64,7 +64,7 @@ def fit_notes(evidence: Evidence) -> list[Note]:
     """Return notes on the number and shape of components, the strongest of one cause."""
     n, k = evidence.sample.n, len(evidence.found.sums)
     if n < ROWS_PER_COMPONENT * k:
-        return [Note("few_rows_per_component", {"n": round(n), "k": k})]
+        return [Note("few_rows", {"n": round(n), "k": k})]
     few = evidence.thinned(min(MOST_NUMBERS // k, max(FEW_ROWS, FEW_PER_COMPONENT * k)))
     notes = [*number_notes(evidence), *shape_notes(few)]
     most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
@@ -108,7 +108,8 @@ def shape_notes(evidence: Evidence) -> Iterator[Note]:
     gains = {richer.name: richer_gain(evidence, richer) for richer in family.richer()}
     best = max(gains, key=gains.__getitem__, default="")
     if gains and gains[best] > 0:
-        yield Note(family.richer_note, {"kind": best, "gain": gains[best]})
+        values = {"option": family.option, "kind": best, "gain": gains[best]}
+        yield Note("not_round", values)
     yield from tail_notes(evidence)
 
 

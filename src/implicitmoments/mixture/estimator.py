@@ -29,7 +29,7 @@ from implicitmoments.mixture.em import (
 )
 from implicitmoments.mixture.family import Family, Parameters, all_coefficients
 from implicitmoments.mixture.moves import Improved, improve
-from implicitmoments.mixture.standard_errors import MOST_PARAMETERS, Errors, standard_errors
+from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import (
     at_least_k,
     decoded_start,
@@ -312,7 +312,7 @@ def log_largest(log_density: Array, shares: Array) -> Array:  # noqa: ARG001
 
 def n_outliers(notes: list[Note]) -> int:
     """Return how many rows were left out, as notes say."""
-    return sum(int(note.values["n"]) for note in notes if note.code == "outliers_dropped")
+    return sum(int(note.values["n"]) for note in notes if note.code == "outliers")
 
 
 class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
@@ -413,13 +413,13 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         found = sample.shares(part * fit.sums, part * fit.rest)
         rng = np.random.default_rng(0)
         evidence = Evidence(sample, found, parameters, prospects, end.settled, rng)
-        self.notes_ = Notes([*fit_notes(evidence), *self._limit_notes(), *notes])
+        limits = [] if self.converged_ else [Note("not_converged", {"max_iter": self.max_iter})]
+        self.notes_ = Notes([*fit_notes(evidence), *limits, *notes])
         errors = None
         if self.errors is not None:
             errors = standard_errors(
                 sample, weights, parameters, fit.n, robust=self.errors == "robust"
             )
-            self._note_errors(errors, family.n_parameters(len(weights)))
         self._store_errors(*(errors or (None, None)))
         counts = {
             "rows_used": rows.kept,
@@ -428,22 +428,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         }
         rate = misclassification_rate(found, sample.weights)
         self.stats_ = {**stats, **counts, "misclassification_rate": rate}
-
-    def _limit_notes(self) -> list[Note]:
-        """Return notes on limits that the fit reached."""
-        found = []
-        if self.n_components == "auto" and self._k() == self.max_components:
-            found.append(Note("stopped_at_max_components", {"most": self.max_components}))
-        if not self.converged_:
-            found.append(Note("not_converged", {"max_iter": self.max_iter}))
-        return found
-
-    def _note_errors(self, errors: Errors, n: int) -> None:
-        """Note where there are no standard errors."""
-        if n > MOST_PARAMETERS:
-            self.notes_.append(Note("errors_too_large", {"n": n, "most": MOST_PARAMETERS}))
-        elif errors.parameters is None or np.isnan(errors.weights).any():
-            self.notes_.append(Note("errors_unknown", {"n": n}))
 
     # partial fit
 
@@ -499,8 +483,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         for name, n in counts.items():
             self.stats_[name] += n
         if left_out:
-            others = [note for note in self.notes_ if note.code != "outliers_dropped"]
-            note = Note("outliers_dropped", {"n": self.stats_["outliers"]})
+            others = [note for note in self.notes_ if note.code != "outliers"]
+            note = Note("outliers", {"n": self.stats_["outliers"]})
             self.notes_ = Notes([*others, note])
 
     # answers

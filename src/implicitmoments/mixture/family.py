@@ -53,15 +53,15 @@ class Family(ABC):
         from small groups of neighbours; otherwise they also grow by splits.
     name : str
         Name of the type, where several compete.
-    richer_note : str
-        Code of the note that :meth:`richer` families fit better.
+    option : str
+        Parameter of the estimator that chooses between a family and :meth:`richer` ones.
     """
 
     unit_names: ClassVar[tuple[str, ...]] = ()
     needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
     name: str = ""
-    richer_note: ClassVar[str] = ""
+    option: ClassVar[str] = ""
 
     @property
     @abstractmethod

@@ -70,7 +70,7 @@ class Gaussians(Family):
     floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
 
     unit_names = ("centre", "unit", "floor", "covariance_type", "separable")
-    richer_note = "not_round"
+    option = "covariance_type"
 
     @property
     def tied(self) -> bool:

@@ -54,7 +54,8 @@ class Lines(Family):
 
     similar_if_near = False  # neighbours may be of different lines
     unit_names = ("centre", "whitener", "y_centre", "y_unit")
-    richer_note = "noise_differs"
+    option = "noise_type"
+    name = "separate"  # of the richer type
     d = 1  # dimension of the noise
 
     @property

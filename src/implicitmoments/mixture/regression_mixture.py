@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -302,7 +302,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             self._lines_before = found if again else None
             fit = self._fit_rows(rows, np.random.default_rng(seed))
         if given.kept > rows.kept:
-            notes.append(Note("outliers_dropped", {"n": given.kept - rows.kept}))
+            notes.append(Note("outliers", {"n": given.kept - rows.kept}))
         self._lines_before = None
         self._store(fit, rows, notes)
 
@@ -318,8 +318,10 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         family = fit.found.family
         lines: Any = family.base if isinstance(family, Students) else family
-        if lines.q <= rows.n_features:
-            notes = [*notes, *self._input_notes(lines)]
+        constant = ~lines.whitener.any(axis=1)
+        if constant.any():
+            columns = [column_names(self)[j] for j in np.flatnonzero(constant)]
+            notes = [*notes, Note("columns_left_out", {"columns": columns})]
         fit.found.stats["start"] = "lines"
         super()._store(fit, rows, notes)
         self._inputs = self._input_moments(lines, rows)
@@ -333,19 +335,6 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         values, axes = np.linalg.eigh(moments.covariance)
         root = (axes * np.sqrt(np.maximum(values, 0.0))).T
         return {"mean": moments.mean, "root": root[len(root) + 1 - lines.q :]}
-
-    def _input_notes(self, lines: Lines) -> Iterator[Note]:
-        """Yield notes on inputs that are constant, or linear functions of one another."""
-        names, n = column_names(self), lines.q - 1
-        constant = ~lines.whitener.any(axis=1)
-        if constant.any():
-            columns = [names[j] for j in np.flatnonzero(constant)]
-            yield Note("columns_left_out", {"columns": columns})
-        if n < np.sum(~constant):
-            within = np.diag(lines.whitener @ np.linalg.pinv(lines.whitener))
-            columns = [names[j] for j in np.flatnonzero((within < 1 - 1e-6) & ~constant)]
-            values = {"n": n, "of": int(np.sum(~constant)), "columns": columns}
-            yield Note("inputs_dependent", values)
 
     def _fitted(self) -> Parameters:
         """Return the fitted lines in NumPy."""
