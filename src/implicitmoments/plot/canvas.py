@@ -6,7 +6,6 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats
@@ -34,7 +33,6 @@ def axes_for(ax: Axes | None) -> Axes:
     """Return the axes given, or those of a new figure."""
     if ax is not None:
         return ax
-    check_matplotlib_support("implicitmoments.plot")
     import matplotlib.pyplot as plt  # noqa: PLC0415 (an extra: only pictures need it)
 
     return plt.subplots(figsize=(5.6, 4.0), layout="constrained")[1]
@@ -89,6 +87,7 @@ def finish(ax: Axes, title: str, note: str = "") -> None:
         formatter = axis.get_major_formatter()
         if isinstance(formatter, ScalarFormatter):
             formatter.set_useOffset(False)
+            formatter.set_scientific(False)
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(f"{title}\n" if note else title, loc="left", fontsize="medium")
     if note:
