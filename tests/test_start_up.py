@@ -1,6 +1,5 @@
 """Which large modules the package and its commands import: never what they do not use."""
 
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import typer
 from packaging.version import Version
-from sklearn.base import clone
 
 import implicitmoments as im
 
@@ -43,14 +41,6 @@ def imported(code):
 
 def test_the_package_alone_imports_nothing_large():
     assert imported("import implicitmoments, implicitmoments.cli\nimported()") == [set()]
-
-
-def test_an_unpickled_estimator_imports_neither_pictures_nor_other_models():
-    pickled = pickle.dumps(clone(im.SphericalMixture(3)))
-    code = f"import pickle; assert pickle.loads({pickled!r}).n_components == 3"
-    (found,) = imported(f"{code}\nimported()")
-    assert "sklearn" in found
-    assert found <= set(SCIENTIFIC)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["fit", "--help"], ["fti"]])
