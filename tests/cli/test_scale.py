@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 
 import numpy as np
 import pytest
@@ -148,33 +147,6 @@ def test_a_scaled_model_is_asked_from_python(scaled, call):
     np.testing.assert_array_equal(
         labels["component"], model.predict(X / model.columns_in_["scale"])
     )
-
-
-@pytest.mark.parametrize("word", ["mixture", "regressions"])
-def test_a_report_is_in_the_units_of_the_file(word, scaled, call, tmp_path):
-    folder, out = scaled[word], tmp_path / "page.html"
-    result = call("report", folder / f"{word}.im", folder / f"{word}.csv", "-o", out)
-    assert result.exit_code == 0, result.stderr
-    page, model = out.read_text("utf-8"), im.load(folder / f"{word}.im")
-    names, scale = columns_of(word)[0], model.columns_in_["scale"]
-    assert not [name for name in names if f"{name} / " in page]
-    table = page.split('id="parameters-0"')[1].split("</table>")[0]
-    exact = [float(value) for value in re.findall(r'data-v="([^"]*)"', table)]
-    own = model.means_ * scale if word == "mixture" else model.coef_ / scale
-    shown = np.reshape(exact, (len(own), -1))[:, -len(names) :]
-    np.testing.assert_allclose(shown, own)
-    # rows are those of the file
-    X = np.loadtxt(folder / f"{word}.csv", delimiter=",", skiprows=1)
-    cells = page.split('id="rows"')[1].split("</table>")[0].split("<tr>")[2]
-    values = [float(value) for value in re.findall(r'data-v="([^"]*)"', cells)]
-    row = int(values[0])  # then the next group, and the columns
-    np.testing.assert_allclose(values[2:], X[row - 1])
-    # no name of Python: options of the command line instead
-    text = re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", " ", page, flags=re.S)
-    assert not re.findall(r"\b(?:[a-z]+_)+(?![a-z])|n_components|random_state", text)
-    command = re.search(r'id="next".*?<code>(.*?)</code>', page, flags=re.S)[1]
-    assert command.startswith("implicitmoments ")
-    assert str(folder / f"{word}.csv") in command
 
 
 def test_arrays_weights_and_single_precision(call, data, tmp_path):

@@ -84,10 +84,8 @@ def finish(ax: Axes, title: str, note: str = "") -> None:
     from matplotlib.ticker import ScalarFormatter  # noqa: PLC0415
 
     for axis in (ax.xaxis, ax.yaxis):
-        formatter = axis.get_major_formatter()
-        if isinstance(formatter, ScalarFormatter):
-            formatter.set_useOffset(False)
-            formatter.set_scientific(False)
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            axis.set_major_formatter("{x:.10g}")  # an offset or factor would overlap the title
     ax.spines[["top", "right"]].set_visible(False)
     ax.set_title(f"{title}\n" if note else title, loc="left", fontsize="medium")
     if note:
