@@ -298,17 +298,13 @@ class SphericalMixtureClusterer(
         if self._k() == 1 or stats["within_variance"] > WIDE:
             return []
         ratio, rate = stats["within_variance"], stats["misclassification_rate"]
-        words = f"all clusters are spherical (largest variance ratio {ratio:.2f})"
-        found = [Check("spherical", True, words)]
+        found = [Check("spherical", True, f"largest variance ratio within a cluster: {ratio:.2f}")]
         if rate <= OVERLAPPING:
             words = f"expected misclassification rate: {rate:.2%}"
             found.append(Check("misclassification", True, words))
-        split, merge = stats["split_rate"], stats["merge_rate"]
-        if split + merge <= UNRELIABLE:
-            words = (
-                f"the pairwise test errs on {split:.2%} of pairs within a cluster and "
-                f"{merge:.2%} of pairs between clusters"
-            )
+        error = stats["split_rate"] + stats["merge_rate"]
+        if error <= UNRELIABLE:
+            words = f"error rates of the pairwise test: {error:.2%} in all"
             found.append(Check("pair_test", True, words))
         return found
 
