@@ -18,7 +18,7 @@ from implicitmoments.notes import (
     render,
     warn_of,
 )
-from implicitmoments.sentences import FACTS, NOTES
+from implicitmoments.sentences import NOTES
 from support import refuses
 
 
@@ -78,15 +78,13 @@ def test_every_note_has_a_row_in_the_documentation():
     table = PAGE.read_text().split("## How the rates")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
     found = [(code, row[0]) for row in rows for code in re.findall("`(.*?)`", row[0])]
-    assert sorted(code for code, _ in found) == sorted(NOTES | FACTS)
+    assert sorted(code for code, _ in found) == sorted(NOTES)
     for code, cell in found:
         assert ("(quiet)" in cell) == (code in QUIET)
         assert ("(fit)" in cell) == (code in FIT)
     assert set(NOTES) >= QUIET | FIT
     assert not QUIET & FIT
-    assert all(
-        len(row) == 5 for row in rows if not FACTS.keys() & {*re.findall("`(.*?)`", row[0])}
-    )
+    assert all(len(row) == 5 for row in rows)
 
 
 def test_harmless_notes_are_quiet_and_others_warn():
