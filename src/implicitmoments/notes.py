@@ -51,8 +51,6 @@ FIT: frozenset[str] = frozenset(
 QUIET: frozenset[str] = frozenset(
     {
         *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
-        *("inputs_standardised", "directions_in_span", "directions_up_to_sign"),
-        "components_merged",
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
