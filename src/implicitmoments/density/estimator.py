@@ -107,7 +107,6 @@ class ExpandedDensity(
     epsilon: float = 0.05
     max_degree: int = 24
     clip: float | str = "auto"
-    floor: float = 1e-6
     max_proposals: int = 20_000_000
     drop_outliers: bool = True
     random_state: RandomState = None
@@ -116,10 +115,6 @@ class ExpandedDensity(
     @abstractmethod
     def _least_rows(self, d: int) -> int:
         """Return how many rows of d features there must be."""
-
-    def _look_at_rows(self, rows: Rows) -> Notes:  # noqa: ARG002
-        """Return notes on rows as they were given."""
-        return Notes()
 
     @abstractmethod
     def _learn(self, rows: Rows) -> RatioModel:
@@ -131,7 +126,6 @@ class ExpandedDensity(
 
     def _fit(self, every: Rows, seed: int) -> None:
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
-        notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
         near = leave_out_outliers(
             every,
@@ -145,7 +139,7 @@ class ExpandedDensity(
         if not self.labelled:
             rows = rows.without(find_constants(rows))
         self._constants = rows.constants
-        notes += constant_notes(self, rows.constants)
+        notes = constant_notes(self, rows.constants)
         check_enough_rows(near.n_rows + near.n_outliers, k, self._least_rows(rows.n_features))
         # 1. The Gaussian G, and the coordinates that F/G depends on.
         model = self._learn(rows)
@@ -158,15 +152,15 @@ class ExpandedDensity(
             expansion = replace(best, degree=least_degree(best, reference, self._loss, seed))
         # 4. Clip it, multiply it by G, and normalise.
         clip = None if isinstance(self.clip, str) else self.clip
-        how: dict[str, Any] = {"floor": self.floor, "loss": self._loss, "clip": clip}
-        density, measured = clip_expansion(expansion, reference, rows, seed=seed, **how)
+        density, measured = clip_expansion(
+            expansion, reference, rows, loss=self._loss, clip=clip, seed=seed
+        )
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
         self.stats_ = {
             "rows_used": near.n_rows,
             "outliers": near.n_outliers,
             "scores": scores,
-            "degree": expansion.degree,
             "rows_counted": near.n_rows * measured.pop("evenness"),
             **measured,
             **model.stats,
@@ -254,7 +248,6 @@ class ExpandedDensity(
         check_number("epsilon", self.epsilon, 1e-6, 1.0)
         check_whole("max_degree", self.max_degree, 2, highest_degree)
         check_number_or("clip", self.clip, ("auto",), 1.0)
-        check_number("floor", self.floor, 0.0, 0.5)
 
     @property
     def _loss(self) -> float:
@@ -274,8 +267,8 @@ class ExpandedDensity(
         far = stats["distance"] > self.epsilon + self._chance
         if not far and stats["negative_rows"] <= NEGATIVE:
             return Notes()
-        values = {name: stats[name] for name in ("distance", "negative_rows", "degree")}
-        return Notes([Note(FAR, values)])
+        values = {name: stats[name] for name in ("distance", "negative_rows")}
+        return Notes([Note(FAR, values | {"degree": self.degree_})])
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection, with their labels where it has them.
@@ -316,13 +309,8 @@ class ExpandedDensity(
     def _fit_view(self, rows: RowSample) -> FitView:
         rate = self.acceptance_rate_
         if rate * self.max_proposals < 2 * FEWEST_DRAWN:
-            raise NoPictureError(
-                "no_picture",
-                "no rows can be drawn from this {name}: its sampler accepts {rate:.2g} of its "
-                "proposals; use implicitmoments.plot.components",
-                name=type(self).__name__,
-                rate=rate,
-            )
+            why = "the sampler of {name} accepts {rate:.2g} of its proposals: use plot.components"
+            raise NoPictureError("no_picture", why, name=type(self).__name__, rate=rate)
         sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
         pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
         logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)

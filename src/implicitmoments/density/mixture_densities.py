@@ -39,7 +39,7 @@ from implicitmoments.moments.mean_span import (
     find_span,
     smallest_variance,
 )
-from implicitmoments.notes import Note, Notes
+from implicitmoments.notes import Note
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import (
     RandomState,
@@ -72,8 +72,8 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
     :math:`\sigma\sqrt{\log k}` of their centre, even if they are too close to be identified.
     Theorem 4.16: with G the Gaussian :math:`N(c, \sigma^2 I)` at the mean c of the rows, F/G is
-    estimated by its Hermite expansion up to a degree, in compressed form; clipped to
-    ``[floor, clip]``, multiplied by G and normalised, it is the density. No likelihood is
+    estimated by its Hermite expansion up to a degree, in compressed form; clipped,
+    multiplied by G and normalised, it is the density. No likelihood is
     maximised, and nothing depends on an initialisation.
 
     Parameters
@@ -91,9 +91,6 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
         ``"auto"``: the smallest that costs no more than ``epsilon`` allows.
-    floor : float, default 1e-6
-        The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
-        polynomial is negative.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -127,8 +124,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         the mean held-out log-likelihood by degree; ``distance``, the Kolmogorov distance between
         values of the expansion at the rows and under the density, which is a lower bound of the
         total variation distance up to chance; ``negative_rows``, the proportion of the rows at
-        which the expansion is negative; ``clip_error``, what clipping costs;
-        ``normalizer_error``, a standard error; ``rows_used`` and ``outliers`` left out; and after
+        which the expansion is negative; ``rows_used`` and ``outliers`` left out; and after
         ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -167,7 +163,6 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         "the directions along which the density is expanded.",
         "components": "Rows on two directions, coloured by log density. A density has no "
         "components.",
-        "components_one_column": "Log density of the rows along the column.",
     }
 
     _: KW_ONLY
@@ -248,7 +243,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
     :math:`\nu` that is not small against the spread of the lines. Theorem 4.22: with G a Gaussian
     of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
-    in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
+    in compressed form; clipped, multiplied by G and normalised, it is the
     density. Nothing depends on an initialisation.
 
     Parameters
@@ -265,8 +260,6 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         The highest degree for ``"auto"``.
     clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
-    floor : float, default 1e-6
-        The smallest ratio to G; the paper has 0.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -380,14 +373,13 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     def _settings(self) -> tuple[float, ...]:
         return LABEL_SCALES if isinstance(self.label_scale, str) else (float(self.label_scale),)
 
-    def _look_at_rows(self, rows: Rows) -> Notes:
-        """Note inputs that are not from the Gaussian they are assumed to be from."""
+    def _fit(self, every: Rows, seed: int) -> None:
         names = column_names(self)
-        deviations = find_deviations(rows, Whitening.of(rows, reduce=True), names)
-        if deviations is None:
-            return Notes()
-        found = Note("moments_of_inputs_not_gaussian", deviations)
-        return Notes([found, *sentinel_notes(rows, names)])
+        deviations = find_deviations(every, Whitening.of(every, reduce=True), names)
+        super()._fit(every, seed)
+        if deviations is not None:
+            found = Note("moments_of_inputs_not_gaussian", deviations)
+            self.notes_[:0] = [found, *sentinel_notes(every, names)]
 
     def _store(self, density: ClippedDensity, like: Array) -> None:
         self.hypothesis_, stats = RegressionDensity(**vars(density)), self.stats_
@@ -401,7 +393,8 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
     def _log_density(self, X: Any, y: Any) -> RowFunction:
         if y is not None or (isinstance(X, Source) and "y" in X.first()):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
-        return RowFunction(self.hypothesis_.log_marginal)
+        # inputs are Gaussian in the model
+        return RowFunction(self.hypothesis_.reference.log_density_of_inputs)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw labels given points, by inversion of their conditional distribution.
@@ -438,6 +431,5 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         directions = frame.basis @ frame.whitener.T
         logs = as_floats(self.score_samples(rows.given, rows.y))
         residuals = rows.y - rows.x @ as_floats(self.coef_) - float(self.intercept_)
-        center = rows.x.mean(axis=0)
-        what = "log density of x and {target}"
+        center, what = rows.x.mean(axis=0), "log density of x and {target}"
         return Densities(directions[:1], center, logs, what, residuals=residuals)
