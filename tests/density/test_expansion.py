@@ -21,7 +21,6 @@ from implicitmoments.density import (
     expand_means,
     graded_answers,
     graded_images,
-    hermite_values,
 )
 from implicitmoments.moments import SymmetricChain, split_order
 from implicitmoments.moments.mean_span import find_span
@@ -89,19 +88,6 @@ def test_where_nothing_is_left_out_labels_are_the_dense_twin(degree, rng):
     if degree == 6:  # then there are subspaces to be found
         fewer = expand_labels(Rows.of(x, y=z), 2, degree)
         assert not np.allclose(fewer(points), dense, rtol=1e-3)
-
-
-def test_dense_tensors_are_those_of_the_lemma():
-    """Lemma 4.17: the mean of He_t is M_t."""
-    X, truth = make_spherical_mixture(200_000, 2, 2, radius=1.5, random_state=3)
-    for t, tensor in enumerate(expand_dense(X, 3)[1:], start=1):
-        powers = [reduce(np.multiply.outer, [v] * t).ravel() for v in truth.vectors]
-        M = truth.weights @ np.stack(powers)
-        # entries of He_t have a variance of a few t! at most: 6 standard errors
-        margin = 6 * 4 * math.sqrt(math.factorial(t) / len(X))
-        assert np.max(np.abs(tensor * math.factorial(t) - M)) < margin
-        if t > 1:
-            assert np.max(np.abs(tensor - M)) > margin  # without the factorial
 
 
 @pytest.mark.parametrize("degree", [2, 3, 6, 9])
@@ -201,12 +187,6 @@ def test_a_grid_of_labels_is_evaluated_as_points_are(rng):
     for i, row in enumerate(found):
         points = np.column_stack([np.tile(x[i], (7, 1)), grid])
         np.testing.assert_allclose(row, expansion(points), rtol=1e-9)
-
-
-def test_hermite_values_are_those_of_the_polynomials(rng):
-    z = rng.normal(size=9)
-    np.testing.assert_allclose(hermite_values(z, 5), [hermeval(z, c) for c in np.eye(6)])
-    np.testing.assert_array_equal(hermite_values(z, 0), np.ones((1, 9)))
 
 
 @pytest.mark.parametrize("labelled", [False, True])
