@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from implicitmoments import (
-        circuits,
         datasets,
         moments,
         paper,
         plot,
-        problems,
-        projections,
         report,
         rows,
     )
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
         SphericalMixture,
         start,
     )
-    from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
+    from implicitmoments.moments import implicit_moments
     from implicitmoments.notes import AssumptionWarning, FitWarning
     from implicitmoments.saving import ModelFileError, load, save
 
@@ -45,9 +42,7 @@ _HOMES = {
     "AssumptionWarning": "notes",
     "FitWarning": "notes",
     "GaussianMixture": "mixture",
-    "HermiteProblem": "moments",
     "ModelFileError": "saving",
-    "MomentProblem": "moments",
     "RegressionMixture": "mixture",
     "RegressionMixtureDensity": "density",
     "SphericalMixture": "mixture",
@@ -63,24 +58,19 @@ __all__ = [
     "AssumptionWarning",
     "FitWarning",
     "GaussianMixture",
-    "HermiteProblem",
     "ModelFileError",
-    "MomentProblem",
     "RegressionMixture",
     "RegressionMixtureDensity",
     "SphericalMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
     "__version__",
-    "circuits",
     "datasets",
     "implicit_moments",
     "load",
     "moments",
     "paper",
     "plot",
-    "problems",
-    "projections",
     "report",
     "rows",
     "save",

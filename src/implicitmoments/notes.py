@@ -55,10 +55,8 @@ QUIET: frozenset[str] = frozenset(
         *("inputs_standardised", "directions_in_span", "directions_up_to_sign"),
         "components_merged",
         # of decoded components, which the likelihood judges
-        *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
-        *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
-        *("weights_exceed_total", "components_mixed", "components_blurred", "components_faint"),
-        *("components_unsigned", "decompositions_differ"),
+        *("more_components_likely", "too_many_components_to_decode"),
+        *("components_unresolved", "components_unsigned"),
         # of the command line, which prints them
         *("few_rows_per_component_asked", "column_counts_rows", "column_of_answers"),
         *("columns_by_position", "incomplete_rows_dropped", "no_browser", "scale_columns"),

@@ -35,48 +35,22 @@ NOTES: dict[str, str] = {
     "linear functions of one another, so their coefficients are not determined, and those of "
     "least norm are taken; leave some of them out",
     # moments
-    "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
-    "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
-    "pass an array, which is shuffled",
     "negative_eigenvalue": "the moment of order {order} has the eigenvalues {top:.3g} and "
-    "{below:.3g}, and a negative one is left out as noise: weights of both signs need "
-    "`subspace='singular'`; with positive weights the model does not fit, or there are too few "
-    "rows",
-    "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
-    "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
-    "equal vectors, too many components, or too few rows; try fewer components or more rows",
-    "directions_near_noise_floor": "the last of {k} directions of the moment of order {order} is "
-    "{gap:.2g} times the noise floor (eigenvalue {eigenvalue:.3g}, floor {floor:.3g}, "
-    "{n_rows:count row}): equal vectors, too many components, or too few rows; try fewer "
-    "components or more rows",
+    "{below:.3g}, and the negative one is beyond its noise, but left out: weights of both signs "
+    "need `subspace='singular'`; with positive weights the model does not fit, for example "
+    "because the assumed variance is too large",
     "more_components_likely": "there are more than {k} components, or the model does not fit: "
-    "the next eigenvalue of the moment of order {order} is {ratio:.1f} times the noise floor; try "
-    "more components",
-    "too_many_components_to_decode": "{k} components are more than the moments can hold "
-    "(dimension {capacities} for r = {r}); use fewer components or more features",
-    "orders_missing": "the data carry no information about one of the orders {orders}",
-    "no_positive_eigenvalue": "the moment of order {order} has no positive eigenvalue: no "
-    "component stands out",
-    "weights_exceed_total": "the weights sum to {total:.3g} instead of {expected:.3g}: the "
-    "vectors are estimated too short, with a bias that both halves of the rows share; use more "
-    "rows",
-    "components_mixed": "components {which} are not powers of one vector: noise, or several "
-    "components in one",
-    "components_blurred": "components {which} have standard errors comparable to the distance to "
-    "their nearest neighbour",
-    "components_faint": "components {which} are below the noise floor",
+    "the next eigenvalue of the moment of order 4 is {ratio:.1f} times the noise floor; try more "
+    "components",
+    "too_many_components_to_decode": "{k} components are more than the {room} that moments of "
+    "these rows can hold; use fewer components or more features",
+    "components_unresolved": "components {which} are not resolved: equal vectors, too many "
+    "components, or too few rows; try fewer components or more rows",
     "components_unsigned": "components {which} are known up to sign: the data show even orders "
     "only",
-    "decompositions_differ": "random starts of the decomposition found different components",
     # activation
     "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
     "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
-    "nearly_even": "{name} is nearly even: odd orders have {ratio:.1e} of the energy of the even "
-    "ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); an activation that "
-    "is exactly even would leave them out",
-    "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
-    "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
-    "many more rows are needed; `positive=False` uses the odd orders too",
     "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
     "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
     "negative; `positive=False` learns weights of both signs",

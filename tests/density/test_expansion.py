@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss, hermeval
+from tests.support import chain_of_powers
 
 from implicitmoments.datasets import (
     make_regression_mixture,
@@ -23,11 +24,10 @@ from implicitmoments.density import (
     graded_images,
     hermite_values,
 )
-from implicitmoments.moments import SymmetricChain, split_order
+from implicitmoments.moments.chain import SymmetricChain, split_order
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.projections import hermite_dense
+from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import Rows
-from implicitmoments.testing import chain_of_powers
 
 NOISE = np.diag([0.0, 1, 1])  # of (h, x): none in the constant
 

@@ -113,7 +113,7 @@ def examples(folder: Path) -> list[bytes]:
     rng = np.random.default_rng(0)
     models = [
         im.ActivationSumRegressor("relu", 2, degree=2).fit(Z, z),
-        im.ActivationSumRegressor(im.problems.cosine(1.2, 0.3), 2, degree=2, refine=False).fit(
+        im.ActivationSumRegressor(im.moments.cosine(1.2, 0.3), 2, degree=2, refine=False).fit(
             Z, z
         ),
         im.SphericalMixture(3, random_state=np.random.RandomState(0)).partial_fit(X),
