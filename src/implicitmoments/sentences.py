@@ -1,11 +1,9 @@
 """The sentence of each note, by its code; see :mod:`implicitmoments.notes` for the templates.
 
-A code of ``NOTES`` or ``FACTS`` has a row in docs/notes.md.
+A code of ``NOTES`` has a row in docs/notes.md.
 """
 
 from __future__ import annotations
-
-from implicitmoments.error_sentences import ERRORS
 
 # Notes on fits, data and moments. Sections follow the folders.
 NOTES: dict[str, str] = {
@@ -112,84 +110,7 @@ NOTES: dict[str, str] = {
     "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
     "along some direction: the cluster holds more than one component, or the variance is larger "
     "than {variance:.3g}; use more components, `SphericalMixture`, or another `variance`",
-    # command line
-    "few_rows_per_component_asked": "-k {k:,} leaves {n:.1f} rows per component, too few for a "
-    "reliable fit; try a smaller -k",
-    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and "
-    "looks like a row number; leave it out with {option}",
-    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
-    "with {option}",
-    "number_chosen": "{k:count component} gave the least BIC",
-    "number_chosen_at_end": "{k:count component} gave the least BIC, the most that were tried: "
-    "more may be better; try -k {further}, and --covariance auto if components are not round",
-    "number_chosen_within_noise": "{k:count component} gave the least BIC; the BIC of {fewer} is "
-    "as low within sampling noise",
-    "rows_described_worse": "the mean log density of these rows, {found:.4g}, is below that of "
-    "the rows of the fit, {trained:.4g}, by more than two standard errors ({error:.2g} each); the "
-    "fit follows its own rows too closely, or these rows are distributed otherwise",
-    "model_better": "{model} is better: the {quantity} differs by {gain:.4g}, with a standard "
-    "error of {error:.2g}",
-    "models_equal": "neither model is better: the {quantity} differs by {gain:.4g}, with a "
-    "standard error of {error:.2g}",
-    "columns_by_position": "--columns has other names than the model and is matched by position: "
-    "{pairs}",
-    "rows_unanswered": "{n:,} of {rows:count row} had missing cells, and their answers are empty",
-    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
-    "no_browser": "there is no browser; open {path} in one yourself",
-    "scale_columns": "fit --scale divides columns by their standard deviations",
-    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
-    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
-    "them for the columns of the file, to which scores refer as well",
-}
-
-# Measurements in a report that support a fit or speak against it.
-FACTS: dict[str, str] = {
-    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
-    "{other}, is {difference:,.3g} higher",
-    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
-    "{difference:.2g})",
-    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
-    "increase `max_components`",
-    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
-    "all_checks_passed": "you can believe it: {n:count check} passed, and nothing speaks against "
-    "it",
-    "only_remarks": "you can believe it; {n:count remark} to know of:",
-    "nothing_checked": "no check applies to this fit: look at the pictures before you rely on it",
-    "points_to_check": "do not rely on it yet. {n:count point} to check:",
-    "next_fit": "next, fit again with what the first point suggests:",
-    "next_use": "next, use it:",
-    "next_use_with_care": "next, look at the pictures below; to use it nevertheless:",
-    "bic_within_noise": "BIC of {other} is {difference:,.3g} lower than that of "
-    "`n_components={k}`, which chance explains (two standard errors: {noise:,.3g}); the smaller "
-    "number is the cautious choice",
-    "bic_lower_elsewhere": "BIC is lower by {difference:,.3g} with {other:count component} than "
-    "with {k}; use `n_components={other}`",
-    "samples_agree": "rows drawn from the model are distributed as the data are "
-    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g})",
-    "samples_differ": "rows drawn from the model are not distributed as the data are "
-    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g}); see the picture of "
-    "the fit",
-    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
-    "its proposals",
-    "few_misclassified": "expected misclassification rate: {rate:percent}",
-    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
-    "one direction)",
-    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
-    "expected misclassification rate {rate:percent}",
-    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
-    "cluster and {merge:percent} of pairs between clusters",
-    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
-    "chance alone explains (up to {chance:.2g})",
-    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
-    "below `epsilon={epsilon:g}`",
-    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
-    "chance alone gives up to {chance:.2g}",
-    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
-    "that was tried; increase `max_degree`",
-    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
-    "network_error": "expected squared error of the network on new rows: {network:.3g} "
-    "(polynomial {polynomial:.3g})",
 }
 
 # One sentence per code.
-SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
+SENTENCES: dict[str, str] = NOTES
