@@ -1,9 +1,8 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
-The folders are the data flow: ``rows`` → ``circuits`` → ``projections`` → ``moments`` →
-``problems`` → ``mixture`` → ``activation``, ``density``, ``clustering`` → ``plot``,
-``saving`` → ``report`` → ``cli``. After Diakonikolas and Kane, *Implicit High-Order Moment Tensor
-Estimation and Learning Latent Variable Models*.
+The folders are the data flow: ``rows`` → ``moments`` → ``mixture`` → ``activation``, ``density``,
+``clustering`` → ``plot``, ``saving`` → ``report`` → ``cli``. After Diakonikolas and Kane,
+*Implicit High-Order Moment Tensor Estimation and Learning Latent Variable Models*.
 
 Names are imported when they are first used (PEP 562), so that the command line can answer
 ``--help`` and Ctrl-C before SciPy and scikit-learn are imported.

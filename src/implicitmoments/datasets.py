@@ -315,7 +315,7 @@ def make_activation_sum(
     points = rng.normal(n_features)
     along = points @ directions.T
     if isinstance(activation, str):
-        # the problems import this module
+        # imports SciPy
         from implicitmoments.moments.activations import as_activation  # noqa: PLC0415
 
         activation = as_activation(activation)

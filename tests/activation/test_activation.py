@@ -38,7 +38,12 @@ def _match(found, truth, signed=True):
 
 @pytest.mark.parametrize(
     "activation",
-    [cosine(1.0), cosine(1.0, 0.7), leaky_relu(0.2), *map(as_activation, ("relu", "gelu", "softplus"))],
+    [
+        cosine(1.0),
+        cosine(1.0, 0.7),
+        leaky_relu(0.2),
+        *map(as_activation, ("relu", "gelu", "softplus")),
+    ],
 )
 def test_noiseless_labels_are_fitted_to_rounding(activation):
     X, y, fresh, truth = _data(4_000, activation)

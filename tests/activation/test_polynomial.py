@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.support import chain_of_powers, dense_basis
 
 from implicitmoments import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.activation import Features
@@ -13,6 +12,7 @@ from implicitmoments.moments import ActivationSumProblem
 from implicitmoments.moments.chain import Frame
 from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import Rows
+from support import chain_of_powers, dense_basis
 
 D, P, K = 4, 3, 3
 

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss, hermeval
-from tests.support import chain_of_powers
 
 from implicitmoments.datasets import (
     make_regression_mixture,
@@ -28,6 +27,7 @@ from implicitmoments.moments.chain import SymmetricChain, split_order
 from implicitmoments.moments.mean_span import find_span
 from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import Rows
+from support import chain_of_powers
 
 NOISE = np.diag([0.0, 1, 1])  # of (h, x): none in the constant
 

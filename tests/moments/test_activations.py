@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from tests.support import refuses
 
 from implicitmoments.moments import Activation, as_activation, cosine, leaky_relu
 from implicitmoments.moments.activations import NAMED, integrate
 from implicitmoments.moments.problems import largest_degree
+from support import refuses
 
 
 def by_quadrature(function, t):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.support import chain_of_powers, dense_basis, dense_hermite
 
 from implicitmoments.moments import chain as chains
 from implicitmoments.moments.chain import PANEL, SymmetricChain
+from support import chain_of_powers, dense_basis, dense_hermite
 
 TOLERANCE = 1e-10
 NOISES = {"identity": np.eye(3), "with a constant": np.diag([0.0, 1.0, 1.0])}

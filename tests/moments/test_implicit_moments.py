@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.support import refuses
 
 from implicitmoments import AssumptionWarning, datasets, implicit_moments, paper
 from implicitmoments.datasets import Truth
@@ -19,6 +18,7 @@ from implicitmoments.moments.chain import SymmetricChain, Window
 from implicitmoments.moments.implicit import SplitMean, largest_noise, leading_subspace
 from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import Rows, Whitening
+from support import refuses
 
 x, y = paper.vector("x"), paper.vector("y")
 

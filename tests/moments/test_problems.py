@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.support import refuses
 
 from implicitmoments import datasets, implicit_moments
 from implicitmoments.moments import (
@@ -17,6 +16,7 @@ from implicitmoments.moments import (
 from implicitmoments.moments.problems import monic_polynomial, recurrence_from_moments
 from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import ArraySource, Whitening
+from support import refuses
 
 N = 50_000
 

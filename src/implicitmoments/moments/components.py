@@ -149,6 +149,7 @@ class Decoded:
     strengths: Floats  # (k,), contribution of each component to M_4, as an eigenvalue
     spectrum: Floats  # eigenvalues of M_4
     floor: float  # their noise floor
+    residual: float  # norm of M_6 less the components, over its noise
 
 
 def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Components:
@@ -194,6 +195,7 @@ def decode(rows: FramedRows, low: DecodingFrame, window: Window, k: int, seed: i
         found = read_vectors(low, window, own, half)[0]
         halves.append(found * sign_of(np.sum(found * coordinates, axis=1))[:, None])
     signs = find_signs(rows, window, V / np.sqrt(e), U, coordinates)
+    left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
     # 4. Weights by least squares, and errors from the halves.
     unit, problem = low.frame.scale**4, rows.problem
     weights = fit_squares(squares_of(window, coordinates), fourth.value)
@@ -211,6 +213,7 @@ def decode(rows: FramedRows, low: DecodingFrame, window: Window, k: int, seed: i
         strengths[order],
         top.spectrum * unit,
         top.floor * unit,
+        float(np.linalg.norm(left) / max(np.linalg.norm(sixth.half_difference), TINY)),
     )
 
 
@@ -228,9 +231,9 @@ def resolve(found: Decoded, low: DecodingFrame, room: int) -> Components:
         nearest = (apart + np.diag(np.full(k, np.inf))).min(axis=1)
     resolved = (found.ratios < LARGEST_RATIO) & (found.strengths > AT_THE_FLOOR * found.floor)
     resolved &= found.errors < LARGEST_ERROR * nearest
-    if k < len(found.spectrum) and found.spectrum[k] > CLEARLY_MORE * found.floor > 0:
-        ratio = float(found.spectrum[k] / found.floor)
-        notes.append(Note("more_components_likely", {"k": k, "ratio": ratio}))
+    ratio = found.spectrum[k] / max(found.floor, TINY) if k < len(found.spectrum) else 0.0
+    if min(ratio, found.residual) > CLEARLY_MORE:
+        notes.append(Note("more_components_likely", {"k": k, "ratio": float(ratio)}))
     if k > room:
         notes.append(Note("too_many_components_to_decode", {"k": k, "room": room}))
     total = float(np.sum(found.weights[resolved]))

@@ -66,8 +66,8 @@ class HermiteProblem:
 
     See Also
     --------
-    implicit_moments : Estimate moments of a problem.
-    implicitmoments.paper.Problem : A problem of any circuits, for the algorithm as printed.
+    implicitmoments.implicit_moments : Estimate moments of a problem.
+    SphericalMixtureProblem : Moments of the means of a spherical mixture.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class HermiteProblem:
         weights : array of shape (n,)
             The weights of a block of rows.
         lower : mapping of int to array of shape (n,)
-            :math:`\langle H_m(x), M_m \rangle` for the known orders m < t.
+            :math:`\langle H_m(x), M_m \rangle` for the known orders below t.
 
         Returns
         -------

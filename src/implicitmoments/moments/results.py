@@ -234,8 +234,8 @@ def implicit_moments(
 
     See Also
     --------
-    HermiteProblem : A problem defined by one weight per row.
-    implicitmoments.paper.implicit_moment_estimation : The algorithm as printed.
+    implicitmoments.moments.HermiteProblem : A problem defined by one weight per row.
+    implicitmoments.moments.ImplicitMoments : The result.
 
     Examples
     --------
