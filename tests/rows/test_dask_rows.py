@@ -213,6 +213,7 @@ def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
     sizes = set()
     for chunk in (1, N):
         problem = HermiteProblem(DaskSource(da.from_array(X, chunks=(chunk, D))))
+        assert problem.rows.n == N
         data = cloudpickle.dumps(lambda block, rows, held=problem: held.weigh(2, block))
         sizes.add(len(data))
     assert len(sizes) == 1
