@@ -22,13 +22,17 @@ from implicitmoments.sentences import NOTES
 from support import refuses
 
 
-def test_values_and_counts_are_filled_in():
-    template = "use `n_components={k}`, or fewer than {n:count row}"
-    assert render(template, {"k": 3, "n": 1}) == "use n_components=3, or fewer than 1 row"
-
-
-def test_values_with_marks_of_templates_are_printed_as_they_are():
-    assert render("column {name}", {"name": "`a` {b}"}) == "column `a` {b}"
+@pytest.mark.parametrize(
+    ("template", "values", "text"),
+    [
+        ("`n_components={k}` or {n:count row}", {"k": 3, "n": 1}, "n_components=3 or 1 row"),
+        ("column {name}", {"name": "`a` {b}"}, "column `a` {b}"),
+        ("rows {rows}; shape {s}", {"rows": [1, 2], "s": (3, 4)}, "rows 1, 2; shape (3, 4)"),
+        ("given: {names}", {"names": []}, "given: none"),
+    ],
+)
+def test_templates_are_rendered(template, values, text):
+    assert render(template, values) == text
 
 
 def test_a_note_needs_a_sentence():
@@ -65,13 +69,6 @@ def test_a_refusal_is_checked_by_its_code_and_values():
 def test_every_template_is_balanced():
     for code, template in SENTENCES.items():
         assert template.count("`") % 2 == 0, code
-
-
-def test_lists_are_listed_and_shapes_are_printed():
-    assert render("rows {rows}; shape {shape}", {"rows": [1, 2], "shape": (3, 4)}) == (
-        "rows 1, 2; shape (3, 4)"
-    )
-    assert render("given: {names}", {"names": []}) == "given: none"
 
 
 PAGE = Path(__file__).parents[1] / "docs/notes.md"

@@ -233,9 +233,7 @@ class ActivationSumRegressor(
         whitening, notes, standard = self._standardise(rows, spread)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
-            notes.append(
-                Note("outliers", {"n": n_extreme, "done": "kept in", "done": "left out of"})
-            )
+            notes.append(Note("outliers", {"n": n_extreme, "done": "kept in"}))
         problem = ActivationSumProblem(
             rows, None, activation, biased=self.fit_bias, whitening=whitening
         )
