@@ -14,9 +14,6 @@ NOTES: dict[str, str] = {
     "outliers_scored": "scores and criteria count {n:count row} of {rows:,} that are outliers by "
     "the rule of the fit, and {zero:count row} of density 0, such as rows that differ in a column "
     "that was constant in the fit; see `score_samples`",
-    "value_stands_apart": "column {column} has the value {value:g} in {share:percent} of the "
-    "rows, far from all its other values: if it stands for a missing number, it decides the fit; "
-    "replace it or leave these rows out",
     "heavy_tails": "the noise has heavier tails than a Gaussian: Student's t with about "
     "{freedom:.0f} degrees of freedom lowers BIC by {gain:,.0f}; try `noise='student'` of "
     "`GaussianMixture` or `RegressionMixture`",

@@ -48,7 +48,6 @@ from implicitmoments.rows import Block, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
-from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -340,7 +339,6 @@ class ActivationSumRegressor(
         deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("inputs_not_gaussian", deviations))
-            notes += sentinel_notes(rows, names)
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)
