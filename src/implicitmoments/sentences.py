@@ -10,7 +10,7 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers": "{n:count row} far from all others, {done} the fit; check or remove such outliers",
+    "outliers": "outliers {done} the fit: {n:count row} far from all others; check or remove them",
     "outliers_scored": "scores and criteria count {n:count row} of {rows:,} that are outliers by "
     "the rule of the fit, and {zero:count row} of density 0, such as rows that differ in a column "
     "that was constant in the fit; see `score_samples`",
