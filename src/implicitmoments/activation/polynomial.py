@@ -210,7 +210,7 @@ class FittedPolynomial:
             return []
         top = float(max(signed.spectrum))
         values = {"order": signed.order, "below": signed.negative, "top": top}
-        return [Note("negative_weights_likely", values)]
+        return [Note("negative_eigenvalue", values)]
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
