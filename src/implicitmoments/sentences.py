@@ -24,8 +24,8 @@ NOTES: dict[str, str] = {
     # moments
     "negative_eigenvalue": "the moment of order {order} has the eigenvalues {top:.3g} and "
     "{below:.3g}, and the negative one is beyond its noise: weights of both signs need "
-    "`subspace='singular'`, or `positive=False` of `ActivationSumRegressor`; with positive weights "
-    "the model does not fit, for example because the assumed variance is too large",
+    "`subspace='singular'`, or `positive=False` of `ActivationSumRegressor`; with positive "
+    "weights the model does not fit, for example because the assumed variance is too large",
     "more_components_likely": "there are more than {k} components, or the model does not fit: "
     "the next eigenvalue of the moment of order 4 is {ratio:.1f} times the noise floor; try more "
     "components",
