@@ -213,7 +213,7 @@ def decode(rows: FramedRows, low: DecodingFrame, window: Window, k: int, seed: i
         strengths[order],
         top.spectrum * unit,
         top.floor * unit,
-        float(np.linalg.norm(left) / max(np.linalg.norm(sixth.half_difference), TINY)),
+        float(np.linalg.norm(left)) / max(float(np.linalg.norm(sixth.half_difference)), TINY),
     )
 
 
