@@ -309,7 +309,7 @@ def test_columns_outside_of_the_model_are_noted():
     assert flat.notes_.codes[0] == "flat_direction"
     X, y = lines(5_000)
     X[:, 1] = np.exp(X[:, 1])
-    assert lines_of().fit(X, y).notes_.codes[0] == "moments_of_inputs_not_gaussian"
+    assert lines_of().fit(X, y).notes_.codes[0] == "inputs_not_gaussian"
 
 
 # ---- errors

@@ -36,20 +36,20 @@ from implicitmoments.description import (
 )
 from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
+from implicitmoments.moments.activations import Activation, as_activation
+from implicitmoments.moments.problems import (
+    HIGHEST_DEGREE,
+    ActivationSumProblem,
+    largest_degree,
+    parity_note,
+)
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
-from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
-from implicitmoments.problems.activation_sum import (
-    HIGHEST_DEGREE,
-    degrees_to_try,
-    parity_note,
-)
 from implicitmoments.rows import Block, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
-from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -90,7 +90,7 @@ class ActivationSumRegressor(
     ----------
     activation : str, Activation or callable, default "relu"
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``, ``"sigmoid"``,
-        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.problems.cosine` with a
+        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.moments.cosine` with a
         frequency and a phase, or any function of an array, whose Hermite coefficients are
         computed by quadrature. A function is called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
@@ -171,7 +171,7 @@ class ActivationSumRegressor(
     See Also
     --------
     RegressionMixture : The lines, and the line of each row.
-    implicitmoments.problems.Activation : A function and its Hermite coefficients.
+    implicitmoments.moments.Activation : A function and its Hermite coefficients.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class ActivationSumRegressor(
         whitening, notes, standard = self._standardise(rows, spread)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
-            notes.append(Note("outliers_kept", {"n": n_extreme}))
+            notes.append(Note("outliers", {"n": n_extreme, "done": "kept in"}))
         problem = ActivationSumProblem(
             rows, None, activation, biased=self.fit_bias, whitening=whitening
         )
@@ -270,7 +270,7 @@ class ActivationSumRegressor(
         if found is not None:
             self._store_network(*found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
-            self.notes_.append(Note("polynomial_of_other_inputs"))
+            self.notes_.append(Note("inputs_not_standard"))
 
     def _hypothesis(self) -> Polynomial | Network:
         return self.network_ if self._predicts_by() == "network" else self.polynomial_
@@ -320,13 +320,11 @@ class ActivationSumRegressor(
         degree = check_whole_or("degree", self.degree, ("auto",), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
-        asked = "cv" if degree == "auto" else degree
-        possible = degrees_to_try(
-            activation, asked, 0.1, "closed_form", most, biased=self.fit_bias
-        )
-        if degree != "auto":
-            return activation, possible
-        return activation, list(range(2, max(possible) + 2, 2))
+        if isinstance(degree, int):
+            largest_degree(activation, degree, degree, biased=self.fit_bias)
+            return activation, [degree]
+        largest = largest_degree(activation, most, biased=self.fit_bias)
+        return activation, list(range(2, largest + 2, 2))
 
     def _standardise(
         self, rows: Rows, whitening: Whitening
@@ -340,8 +338,7 @@ class ActivationSumRegressor(
         standard = looks_standard(whitening, rows.total)
         deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
-            notes += sentinel_notes(rows, names)
+            notes.append(Note("inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)
@@ -393,6 +390,8 @@ class ActivationSumRegressor(
             yield Note("directions_not_identified", {"which": free})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
+        if self.n_components != "auto" and self.n_components_ < int(self.n_components):
+            yield Note("fewer_components", {"asked": self.n_components, "k": self.n_components_})
         if not self.converged_:
             yield Note("not_converged", {"max_iter": self.max_iter})
 

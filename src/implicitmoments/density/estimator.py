@@ -168,7 +168,7 @@ class ExpandedDensity(
         if near.n_rows < ROWS_PER_COMPONENT * k:
             notes.append(Note("few_rows", {"n": near.n_rows, "k": k}))
         if near.n_outliers:
-            notes.append(Note("outliers", {"n": near.n_outliers}))
+            notes.append(Note("outliers", {"n": near.n_outliers, "done": "left out of"}))
         self._store(density, rows.like)
         self.notes_ = Notes([*notes, *model.notes, *self._far_notes()])
 

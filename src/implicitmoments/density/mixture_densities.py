@@ -51,7 +51,6 @@ from implicitmoments.rows import (
 )
 from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.normality import find_deviations
-from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
@@ -378,8 +377,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         deviations = find_deviations(every, Whitening.of(every, reduce=True), names)
         super()._fit(every, seed)
         if deviations is not None:
-            found = Note("moments_of_inputs_not_gaussian", deviations)
-            self.notes_[:0] = [found, *sentinel_notes(every, names)]
+            self.notes_.insert(0, Note("inputs_not_gaussian", deviations))
 
     def _store(self, density: ClippedDensity, like: Array) -> None:
         self.hypothesis_, stats = RegressionDensity(**vars(density)), self.stats_
