@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -11,14 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
     StandardErrors,
-    mean_products,
     sample_for,
     standard_errors,
 )
@@ -28,7 +24,7 @@ from implicitmoments.activation.polynomial import (
     fit_polynomial,
 )
 from implicitmoments.activation.search import SearchOptions, find_network, in_memory
-from implicitmoments.arrays import Array, as_double, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, move_like, to_numpy
 from implicitmoments.description import (
     ActivationSumRegressorDescription,
     as_floats,
@@ -46,8 +42,7 @@ from implicitmoments.moments.problems import (
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
-from implicitmoments.rows import Block, RandomState, Rows, Whitening
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import RandomState, Rows, Whitening
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
 from implicitmoments.validation import (
@@ -62,11 +57,6 @@ from implicitmoments.validation import (
 MOST_COMPONENTS = 30  # counted by n_components="auto"
 # Highest degrees for degree="auto"; beside a network the polynomial serves to find the span.
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
-# Fitted attributes of refinement.
-OF_NETWORK = (
-    *("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"),
-    *("biases_", "bias_errors_", "n_iter_", "converged_"),
-)
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -255,7 +245,7 @@ class ActivationSumRegressor(
         # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
             notes += fitted.notes
-        for name in OF_NETWORK:  # of an earlier fit, with refinement
+        for name in {*self.saved, "weights_", "n_iter_", "converged_"}:  # of an earlier fit
             self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = activation, whitening
         self.n_components_, self.degree_ = k, fitted.degree
@@ -279,7 +269,7 @@ class ActivationSumRegressor(
         return RowFunction(partial(evaluate_hypothesis, self._hypothesis(), self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
-        r"""Return :math:`R^2` of the predictions, in one pass over the rows.
+        r"""Return :math:`R^2` of the predictions, in three passes over the rows.
 
         Parameters
         ----------
@@ -293,16 +283,14 @@ class ActivationSumRegressor(
         float
         """
         check_is_fitted(self)
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
-            # squares about one of the labels, since their mean is not known in the pass
-            columns = partial(
-                score_columns, self._prediction().function, float(rows.first["y"][0])
-            )
-            products = mean_products(rows, columns, rows.n_features, "score")
-        if rows.n < 2:
-            warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
-            return math.nan
-        variance, left = products[1, 1] - products[0, 1] ** 2, products[2, 2]
+
+        def mean(function: Callable[[Array, Array], Array]) -> float:
+            found = RowFunction(function, labelled=True)
+            return found.total(self, X, y, sample_weight).mean
+
+        predict, middle = self._prediction().function, mean(lambda _, y: y)
+        left = mean(lambda x, y: (y - predict(x)) ** 2)
+        variance = mean(lambda _, y: (y - middle) ** 2)
         return float(1 - left / variance if variance > 0 else left == 0)
 
     def _options(self) -> tuple[Activation, list[int]]:
@@ -413,11 +401,8 @@ class ActivationSumRegressor(
 
     def _component_view(self, rows: RowSample) -> Directions:
         if not hasattr(self, "directions_"):
-            raise NoPictureError(
-                "no_picture",
-                "this {name} has no directions, as `refine=False`; use implicitmoments.plot.fit",
-                name=type(self).__name__,
-            )
+            why = "{name} has no directions with `refine=False`; use `refine=True`, or plot.fit"
+            raise NoPictureError("no_picture", why, name=type(self).__name__)
         center = np.zeros(rows.x.shape[1]) if self.whitening_ is None else self.whitening_.mean
         return Directions(*map(as_floats, (self.weights_, self.directions_, center)))
 
@@ -443,10 +428,3 @@ def evaluate_hypothesis(
 ) -> Array:
     """Evaluate a hypothesis of standardised points at points (n, d) as given."""
     return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
-
-
-def score_columns(predict: Callable[[Array], Array], about: float, block: Block) -> list[Array]:
-    """Return ones, labels about one of them, and residuals, as columns in float64."""
-    y = as_double(block["y"])
-    residual = y - as_double(predict(block["x"]))
-    return [column[:, None] for column in (namespace_of(y).ones_like(y), y - about, residual)]
