@@ -7,6 +7,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from implicitmoments.notes import CodedError
+from implicitmoments.saving.models import ESTIMATORS
+
+__all__ = ["ESTIMATORS", "match_rows", "refuses"]
 
 
 @contextmanager

@@ -32,8 +32,7 @@ from implicitmoments.clustering.pair_test import (
     members_of,
     rule_of,
 )
-from implicitmoments.description import SphericalMixtureClustererDescription, as_floats
-from implicitmoments.estimator import Check, FittedEstimator, constant_notes
+from implicitmoments.estimator import FEATURES, Check, FittedEstimator, as_floats, constant_notes
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
@@ -63,7 +62,6 @@ OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviati
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureClusterer(
-    SphericalMixtureClustererDescription,
     Predictions,
     FittedEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -161,6 +159,11 @@ class SphericalMixtureClusterer(
         "labels_": np.ndarray | None,
     }
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
+    component = "cluster"
+    vectors = "means_"
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Clusters": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"}
+    }
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Variance beyond the noise along principal directions. Filled: searched.",
@@ -285,6 +288,11 @@ class SphericalMixtureClusterer(
     def _n_features_out(self) -> int:
         return int(self.means_.shape[0])
 
+    @property
+    def n_components_(self) -> int:
+        """The number of clusters."""
+        return int(self.weights_.shape[0])
+
     def _rule(self) -> BayesRule:
         """Return means, weights and variance in main memory."""
         return BayesRule(as_floats(self.means_), as_floats(self.weights_), self.variance_)
@@ -310,7 +318,8 @@ class SphericalMixtureClusterer(
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
-        return Means(as_floats(self.weights_), as_floats(self.means_), self._variances(), labels)
+        weights, means = as_floats(self.weights_), as_floats(self.means_)
+        return Means(weights, means, np.full(len(weights), self.variance_), labels)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         view = self._component_view(rows)
