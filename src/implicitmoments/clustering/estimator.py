@@ -159,8 +159,7 @@ class SphericalMixtureClusterer(
         "labels_": np.ndarray | None,
     }
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
-    component = "cluster"
-    vectors = "means_"
+    component, vectors = "cluster", "means_"
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "Clusters": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"}
     }
@@ -305,21 +304,19 @@ class SphericalMixtureClusterer(
         stats = self.stats_
         if self._k() == 1 or stats["within_variance"] > WIDE:
             return []
-        ratio, rate = stats["within_variance"], stats["misclassification_rate"]
-        found = [Check("spherical", True, f"largest variance ratio within a cluster: {ratio:.2f}")]
+        found, rate = list[Check](), stats["misclassification_rate"]
         if rate <= OVERLAPPING:
             words = f"expected misclassification rate: {rate:.2%}"
             found.append(Check("misclassification", True, words))
-        error = stats["split_rate"] + stats["merge_rate"]
-        if error <= UNRELIABLE:
+        if (error := stats["split_rate"] + stats["merge_rate"]) <= UNRELIABLE:
             words = f"error rates of the pairwise test: {error:.2%} in all"
             found.append(Check("pair_test", True, words))
         return found
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
-        weights, means = as_floats(self.weights_), as_floats(self.means_)
-        return Means(weights, means, np.full(len(weights), self.variance_), labels)
+        variances = np.full(self._k(), self.variance_)
+        return Means(as_floats(self.weights_), as_floats(self.means_), variances, labels)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         view = self._component_view(rows)
