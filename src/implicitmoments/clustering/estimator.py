@@ -284,13 +284,11 @@ class SphericalMixtureClusterer(
         return RowFunction(self._rule().distances).evaluate(self, X)
 
     @property
-    def _n_features_out(self) -> int:
-        return int(self.means_.shape[0])
-
-    @property
     def n_components_(self) -> int:
         """The number of clusters."""
         return int(self.weights_.shape[0])
+
+    _n_features_out = n_components_  # of ``transform``
 
     def _rule(self) -> BayesRule:
         """Return means, weights and variance in main memory."""
