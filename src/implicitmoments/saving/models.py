@@ -26,9 +26,8 @@ import safetensors
 import safetensors.numpy
 
 from implicitmoments.arrays import Array, to_numpy
+from implicitmoments.moments.activations import NAMED, Activation
 from implicitmoments.notes import CodedError, InputTypeError, Note, Notes
-from implicitmoments.problems import Activation
-from implicitmoments.problems.activations import NAMED
 
 Json: TypeAlias = Any
 Hint: TypeAlias = Any
