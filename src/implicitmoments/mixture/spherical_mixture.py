@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from implicitmoments.description import SphericalMixtureDescription
-from implicitmoments.mixture.estimator import Fit, Options
+from implicitmoments.mixture.estimator import Fit
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns
 from implicitmoments.validation import (
     check_even_order,
     check_option,
@@ -139,13 +138,16 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
+    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **GaussianEstimator.parameters,
+        "covariances": ("variance_", "variance_errors_"),
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         **GaussianEstimator.saved,
         "variance_": float | np.ndarray,
         "variance_errors_": float | np.ndarray | None,
         "decoded_components_": Components | None,
     }
-    spread = ("variance_", "variance_errors_")
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
         "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
@@ -154,16 +156,10 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     }
 
     def _type(self) -> str:
-        return "tied_spherical" if np.ndim(self.variance_) == 0 else "spherical"
+        return self.covariance_type
 
     def _families_of(self, covariance_type: str) -> list[Family]:
         return [Gaussians(covariance_type, variance=self.variance)]
-
-    def _options(self, rows: Rows) -> Options:
-        options = replace(super()._options(rows), n_moves=self.n_moves)
-        if self.order == "auto":
-            return options
-        return replace(options, initial="moments", order=int(self.order) // 2)
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         components: Components | None = fit.found.stats.pop("components", None)
@@ -171,11 +167,11 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         self.stats_ |= component_stats(components)
         if components is not None:  # a constant column is at the origin of the coordinates
             self.stats_["resolved"] = int(components.resolved.sum())
-            whole = [
-                restore_columns(part, self._constant_values, 0.0)
+            vectors, guesses = (
+                self._restored("means", part, 0.0)
                 for part in (components.vectors, components.guesses)
-            ]
-            components = replace(components, vectors=whole[0], guesses=whole[1])
+            )
+            components = replace(components, vectors=vectors, guesses=guesses)
         self.decoded_components_ = components
 
     def _title(self) -> str:
