@@ -82,9 +82,7 @@ html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark as the system has it
 WIDE = ["paper"]  # pages with a wide table
 # pages without subpages, and wide ones
-html_sidebars: dict[str, list[str]] = {
-    page: [] for page in ["comparison", "quick_start", "tutorial", *WIDE]
-}
+html_sidebars: dict[str, list[str]] = {page: [] for page in ["comparison", "tutorial", *WIDE]}
 html_theme_options = {
     "logo": {"text": "implicitmoments", "alt_text": "Logo"},
     "navigation_with_keys": False,

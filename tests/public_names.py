@@ -1,7 +1,6 @@
 """The public names, with parameters and attributes, as a list that a test compares with.
 
-``python tests/public_names.py`` writes the list, tests/data/public_names.txt. What goes from it,
-or gets another name, first works with a warning: docs/stability.md says how.
+``python tests/public_names.py`` writes the list, tests/data/public_names.txt.
 """
 
 import importlib

@@ -22,16 +22,10 @@ ORDER = {
         "clustering_beside_kmeans",
         "density_by_rejection",
     ],
-    "regressions": ["regressions_beside_em", "tone_perception", "density_of_regressions"],
-    "activations": ["relu_network", "sums_of_cosines"],
-    "practice": [
-        "grid_search",
-        "fit_a_file",
-        "start_scikit_learn",
-        "start_hidden_markov",
-        "start_cuvs",
-    ],
-    "moments": ["first_moments", "noise_floor", "order_twelve", "write_your_own_estimator"],
+    "regressions": ["regressions_beside_em", "tone_perception"],
+    "activations": ["relu_network"],
+    "practice": ["fit_a_file", "start_hidden_markov"],
+    "moments": ["write_your_own_estimator"],
 }
 FEW = 3  # panels of a figure of which one makes a thumbnail
 

@@ -10,9 +10,11 @@ result is the same.
 
 from __future__ import annotations
 
+import warnings
+
 import matplotlib.pyplot as plt
 
-from implicitmoments import SphericalMixture
+from implicitmoments import FitWarning, SphericalMixture
 from implicitmoments.datasets import make_spherical_mixture
 
 K, D = 14, 8
@@ -24,10 +26,15 @@ print(f"{auto.n_components_} components; numbers tried: {', '.join(map(str, trie
 
 # %%
 # For comparison, one fit for every number. The criterion decreases until there is a component for
-# every group, and then increases slowly.
+# every group, and then increases slowly. The notes of each fit say whether the number is right.
 
 numbers = range(11, 18)
-criteria = [SphericalMixture(k, random_state=0).fit(X).bic(X) for k in numbers]
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", FitWarning)  # of six wrong numbers; printed below
+    fits = [SphericalMixture(k, random_state=0).fit(X) for k in numbers]
+criteria = [model.bic(X) for model in fits]
+for k, model in zip(numbers, fits, strict=True):
+    print(f"{k} components: {', '.join(model.notes_.codes) or 'no notes'}")
 
 figure, panel = plt.subplots(figsize=(6.5, 4), layout="constrained")
 figure.set_label(  # what the picture shows, for readers who do not see it

@@ -3,9 +3,8 @@ A mixture of regressions compared with EM from random starts
 ============================================================
 
 Every row belongs to one of ten linear functions, and it is unknown to which.
-:class:`~implicitmoments.RegressionMixture` finds them from moments, peaks of the characteristic
-function and split and merge moves. The result of plain EM, implemented below, depends on its
-initialisation.
+:class:`~implicitmoments.RegressionMixture` grows them by splits of one line, and exchanges lines
+by split and merge moves. The result of plain EM, implemented below, depends on its initialisation.
 """
 
 from __future__ import annotations

@@ -1,29 +1,19 @@
 """The sentence of each note, by its code; see :mod:`implicitmoments.notes` for the templates.
 
-A code of ``NOTES`` or ``FACTS`` has a row in docs/notes.md.
+A code of ``NOTES`` has a row in docs/notes.md.
 """
 
 from __future__ import annotations
-
-from implicitmoments.error_sentences import ERRORS
 
 # Notes on fits, data and moments. Sections follow the folders.
 NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers": "outliers left out of the fit: {n:count row} far from all others; check "
-    "or remove them",
+    "outliers": "outliers {done} the fit: {n:count row} far from all others; check or remove them",
     "outliers_scored": "scores and criteria count {n:count row} of {rows:,} that are outliers by "
-    "the rule of the fit, which leaves them out; these may decide the sum, see `score_samples`",
-    "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
-    "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
-    "leave such columns out before the fit",
-    "value_stands_apart": "column {column} has the value {value:g} in {share:percent} of the "
-    "rows, far from all its other values: if it stands for a missing number, it decides the fit; "
-    "replace it or leave these rows out",
-    "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
-    "which may determine it alone; check or remove them",
+    "the rule of the fit, and {zero:count row} of density 0, such as rows that differ in a column "
+    "that was constant in the fit; see `score_samples`",
     "heavy_tails": "the noise has heavier tails than a Gaussian: Student's t with about "
     "{freedom:.0f} degrees of freedom lowers BIC by {gain:,.0f}; try `noise='student'` of "
     "`GaussianMixture` or `RegressionMixture`",
@@ -31,17 +21,13 @@ NOTES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # regression
-    "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
-    "linear functions of one another, so their coefficients are not determined, and those of "
-    "least norm are taken; leave some of them out",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
     "pass an array, which is shuffled",
     "negative_eigenvalue": "the moment of order {order} has the eigenvalues {top:.3g} and "
-    "{below:.3g}, and a negative one is left out as noise: weights of both signs need "
-    "`subspace='singular'`; with positive weights the model does not fit, or there are too few "
-    "rows",
+    "{below:.3g}, and those of positive weights are positive: weights of both signs need "
+    "`subspace='singular'`, or `positive=False` of `ActivationSumRegressor`",
     "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
     "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
     "equal vectors, too many components, or too few rows; try fewer components or more rows",
@@ -69,36 +55,20 @@ NOTES: dict[str, str] = {
     "only",
     "decompositions_differ": "random starts of the decomposition found different components",
     # activation
-    "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
-    "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
-    "nearly_even": "{name} is nearly even: odd orders have {ratio:.1e} of the energy of the even "
-    "ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); an activation that "
-    "is exactly even would leave them out",
-    "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
-    "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
-    "many more rows are needed; `positive=False` uses the odd orders too",
-    "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
-    "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
-    "negative; `positive=False` learns weights of both signs",
+    "nearly_symmetric": "{name} is nearly {parity}: orders of the other parity are mostly noise "
+    "(Remark 4.11: a phase near a multiple of π/2); use more rows, an activation that is exactly "
+    "{parity}, or `positive=False`, which uses all orders",
     "residuals_explained": "a further component, of either sign, would explain {share:percent} of "
     "the squared error that the network leaves: the search may have ended in a local optimum, or "
     "there may be more components, negative weights, biases or another activation; try a larger "
     "`n_starts`, more `n_components`, `positive=False` or `fit_bias=True`",
-    "components_merged": "`n_components={asked}`, but the labels determine {k:count component}: "
-    "others are equal to these, or zero, within their errors; more rows may separate them",
-    "polynomial_of_other_inputs": "the inputs do not have mean 0 and covariance I, so that with "
-    "`whiten=False` the moments, and the polynomial that predicts, are biased; `refine=True` fits "
-    "the model itself",
     "directions_not_identified": "directions {which} are not identified: they can turn without "
     "changing the fit, as when two directions are equal, a weight is zero, there are too many "
     "components, or the activation is a polynomial",
-    "directions_in_span": "there are too many unknowns to fit directions beyond the span that the "
-    "moments determine; use more rows or fewer features",
-    "directions_up_to_sign": "directions are identified up to sign: {name} is even",
     "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
     "network: the labels may not be such a sum of this activation (there is no intercept; "
     "`positive=False` and `fit_bias=True` allow more), or there are too few rows for its unknowns",
-    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
     "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
     "kurtosis {kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian); "
     "estimates from moments are then biased: transform the columns to normal quantiles "
@@ -111,7 +81,8 @@ NOTES: dict[str, str] = {
     "a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
     "(`SphericalMixture`, `RegressionMixture`)",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
-    "covariance are clearly different; use `whiten=True`",
+    "covariance are clearly different, so that the moments are biased; use `whiten=True`, or "
+    "`refine=True` of `ActivationSumRegressor`",
     # mixture
     "few_rows": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
@@ -127,9 +98,11 @@ NOTES: dict[str, str] = {
     "`n_components='auto'`",
     "component_missing": "a component is likely to be missing: splitting component {which} lowers "
     "BIC by {gain:,.0f}; use `n_components={more}` or `n_components='auto'`",
-    "columns_left_out": "columns without variation were left out of the fit: {columns}",
+    "columns_left_out": "columns that are constant, or linear functions of others, say nothing of "
+    "their own: {columns}; they are left out, or share their coefficients",
     # clustering
-    "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
+    "fewer_components": "`n_components={asked}`, but the data determine {k}: others are equal to "
+    "these, or empty; more rows may separate them",
     "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "
     "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
     "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "
@@ -138,84 +111,7 @@ NOTES: dict[str, str] = {
     "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
     "along some direction: the cluster holds more than one component, or the variance is larger "
     "than {variance:.3g}; use more components, `SphericalMixture`, or another `variance`",
-    # command line
-    "few_rows_per_component_asked": "-k {k:,} leaves {n:.1f} rows per component, too few for a "
-    "reliable fit; try a smaller -k",
-    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and "
-    "looks like a row number; leave it out with {option}",
-    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
-    "with {option}",
-    "number_chosen": "{k:count component} gave the least BIC",
-    "number_chosen_at_end": "{k:count component} gave the least BIC, the most that were tried: "
-    "more may be better; try -k {further}, and --covariance auto if components are not round",
-    "number_chosen_within_noise": "{k:count component} gave the least BIC; the BIC of {fewer} is "
-    "as low within sampling noise",
-    "rows_described_worse": "the mean log density of these rows, {found:.4g}, is below that of "
-    "the rows of the fit, {trained:.4g}, by more than two standard errors ({error:.2g} each); the "
-    "fit follows its own rows too closely, or these rows are distributed otherwise",
-    "model_better": "{model} is better: the {quantity} differs by {gain:.4g}, with a standard "
-    "error of {error:.2g}",
-    "models_equal": "neither model is better: the {quantity} differs by {gain:.4g}, with a "
-    "standard error of {error:.2g}",
-    "columns_by_position": "--columns has other names than the model and is matched by position: "
-    "{pairs}",
-    "rows_unanswered": "{n:,} of {rows:count row} had missing cells, and their answers are empty",
-    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
-    "no_browser": "there is no browser; open {path} in one yourself",
-    "scale_columns": "fit --scale divides columns by their standard deviations",
-    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
-    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
-    "them for the columns of the file, to which scores refer as well",
-}
-
-# Measurements in a report that support a fit or speak against it.
-FACTS: dict[str, str] = {
-    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
-    "{other}, is {difference:,.3g} higher",
-    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
-    "{difference:.2g})",
-    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
-    "increase `max_components`",
-    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
-    "all_checks_passed": "you can believe it: {n:count check} passed, and nothing speaks against "
-    "it",
-    "only_remarks": "you can believe it; {n:count remark} to know of:",
-    "nothing_checked": "no check applies to this fit: look at the pictures before you rely on it",
-    "points_to_check": "do not rely on it yet. {n:count point} to check:",
-    "next_fit": "next, fit again with what the first point suggests:",
-    "next_use": "next, use it:",
-    "next_use_with_care": "next, look at the pictures below; to use it nevertheless:",
-    "bic_within_noise": "BIC of {other} is {difference:,.3g} lower than that of "
-    "`n_components={k}`, which chance explains (two standard errors: {noise:,.3g}); the smaller "
-    "number is the cautious choice",
-    "bic_lower_elsewhere": "BIC is lower by {difference:,.3g} with {other:count component} than "
-    "with {k}; use `n_components={other}`",
-    "samples_agree": "rows drawn from the model are distributed as the data are "
-    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g})",
-    "samples_differ": "rows drawn from the model are not distributed as the data are "
-    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g}); see the picture of "
-    "the fit",
-    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
-    "its proposals",
-    "few_misclassified": "expected misclassification rate: {rate:percent}",
-    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
-    "one direction)",
-    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
-    "expected misclassification rate {rate:percent}",
-    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
-    "cluster and {merge:percent} of pairs between clusters",
-    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
-    "chance alone explains (up to {chance:.2g})",
-    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
-    "below `epsilon={epsilon:g}`",
-    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
-    "chance alone gives up to {chance:.2g}",
-    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
-    "that was tried; increase `max_degree`",
-    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
-    "network_error": "expected squared error of the network on new rows: {network:.3g} "
-    "(polynomial {polynomial:.3g})",
 }
 
 # One sentence per code.
-SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
+SENTENCES: dict[str, str] = NOTES

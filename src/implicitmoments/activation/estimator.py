@@ -33,7 +33,7 @@ from implicitmoments.description import (
     as_floats,
     column_names,
 )
-from implicitmoments.estimator import Fact, FittedEstimator
+from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
@@ -48,7 +48,6 @@ from implicitmoments.rows import Block, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import find_deviations, looks_standard
 from implicitmoments.rows.outliers import count_extreme_rows
-from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -233,7 +232,7 @@ class ActivationSumRegressor(
         whitening, notes, standard = self._standardise(rows, spread)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
-            notes.append(Note("outliers_kept", {"n": n_extreme}))
+            notes.append(Note("outliers", {"n": n_extreme, "done": "kept in"}))
         problem = ActivationSumProblem(
             rows, None, activation, biased=self.fit_bias, whitening=whitening
         )
@@ -270,7 +269,7 @@ class ActivationSumRegressor(
         if found is not None:
             self._store_network(found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
-            self.notes_.append(Note("polynomial_of_other_inputs"))
+            self.notes_.append(Note("inputs_not_standard"))
 
     def _hypothesis(self) -> Polynomial | Network:
         return self.network_ if self._predicts_by() == "network" else self.polynomial_
@@ -339,15 +338,12 @@ class ActivationSumRegressor(
         standard = looks_standard(whitening, rows.total)
         deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
-            notes += sentinel_notes(rows, names)
+            notes.append(Note("inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)
         if not self.whiten or (standard and self.whiten == "auto"):
             return None, notes, standard
-        if self.whiten == "auto":
-            notes.append(Note("inputs_standardised"))
         return whitening, notes, True
 
     def _count(self, problem: ActivationSumProblem) -> int:
@@ -384,24 +380,19 @@ class ActivationSumRegressor(
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self.stats_["hypothesis"] = "network"
-        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors, parity)])
+        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors)])
 
-    def _network_notes(self, found: Found, errors: StandardErrors, parity: int) -> Iterator[Note]:
+    def _network_notes(self, found: Found, errors: StandardErrors) -> Iterator[Note]:
         """Yield what may be wrong with the network, and what is not identified."""
         if found.unexplained:
             yield Note("residuals_explained", {"share": found.unexplained})
         if errors.free.any():
             free = np.flatnonzero(errors.free).tolist()
             yield Note("directions_not_identified", {"which": free})
-        if found.in_span:
-            yield Note("directions_in_span")
-        if parity > 0:
-            yield Note("directions_up_to_sign", {"name": self.activation_.name})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
         if self.n_components != "auto" and self.n_components_ < int(self.n_components):
-            values = {"asked": self.n_components, "k": self.n_components_}
-            yield Note("components_merged", values)
+            yield Note("fewer_components", {"asked": self.n_components, "k": self.n_components_})
         if not self.converged_:
             yield Note("not_converged", {"max_iter": self.max_iter})
 
@@ -412,17 +403,17 @@ class ActivationSumRegressor(
         kind = "positive" if self.positive else "signed"
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
 
-    def _evidence(self) -> list[Fact]:
+    def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
-        if network is None:
-            return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
-        if self._predicts_by() == "polynomial":  # which a note mentions
+        words = f"expected squared error of the polynomial on new rows: {polynomial:.3g}"
+        if network is not None and self._predicts_by() == "polynomial":  # which a note mentions
             return []
-        errors = {"network": network, "polynomial": polynomial}
-        return [Fact(True, Note("network_error", errors))]
+        if network is not None:
+            words += f", of the network: {network:.3g}"
+        return [Check("prediction_error", True, words)]
 
-    def _caption(self, picture: str) -> str:
-        words = super()._caption(picture)
+    def _caption(self, picture: str, target: str = "y") -> str:
+        words = super()._caption(picture, target)
         if picture == "components" and self._predicts_by() == "polynomial":
             words += " Predictions are those of the polynomial, not of the network."
         return words
@@ -430,9 +421,8 @@ class ActivationSumRegressor(
     def _component_view(self, rows: RowSample) -> Directions:
         if not hasattr(self, "directions_"):
             raise NoPictureError(
-                "no_directions",
-                "this {name} has no directions, as `refine=False`; fit with `refine=True`, or use "
-                "implicitmoments.plot.fit",
+                "no_picture",
+                "this {name} has no directions, as `refine=False`; use implicitmoments.plot.fit",
                 name=type(self).__name__,
             )
         center = np.zeros(rows.x.shape[1]) if self.whitening_ is None else self.whitening_.mean

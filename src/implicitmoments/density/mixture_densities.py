@@ -51,7 +51,6 @@ from implicitmoments.rows import (
 )
 from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
 from implicitmoments.rows.normality import find_deviations, looks_standard
-from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import check_flag, check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
@@ -430,8 +429,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         names = column_names(self)
         deviations, notes = find_deviations(rows, whitening, names), list[Note]()
         if deviations is not None:
-            notes = [Note("moments_of_inputs_not_gaussian", deviations)]
-            notes += sentinel_notes(rows, names)
+            notes = [Note("inputs_not_gaussian", deviations)]
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
         return Notes(notes)

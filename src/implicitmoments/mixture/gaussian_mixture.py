@@ -165,7 +165,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         kept = kept.without(self._constants)
         notes = list(constant_notes(self, self._constants))
         if found.n_outliers:
-            notes.append(Note("outliers", {"n": found.n_outliers}))
+            notes.append(Note("outliers", {"n": found.n_outliers, "done": "left out of"}))
         return kept, notes
 
     def _families(self, start: Parameters | None) -> list[Family]:
@@ -268,7 +268,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _fit_view(self, rows: RowSample) -> Distribution:
         points = (rows.given, self.sample(len(rows.x))[0])
         logs, drawn = (as_floats(self.score_samples(each)) for each in points)
-        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
     def _noise_free(self, rows: RowSample) -> bool:
         least = LEAST_VARIANCE * rows.x[:, self._places].var(axis=0)

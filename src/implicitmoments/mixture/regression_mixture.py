@@ -307,7 +307,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             again = enough.all() and self.n_components != "auto"
             fit = self._fit_rows(rows, found if again else None, seed)
         if n > rows.kept:
-            notes.append(Note("outliers", {"n": n - rows.kept}))
+            notes.append(Note("outliers", {"n": n - rows.kept, "done": "left out of"}))
         self._store(fit, rows, notes)
 
     def _unknowns(self, rows: Rows) -> int:
