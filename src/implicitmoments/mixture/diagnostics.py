@@ -14,7 +14,7 @@ import numpy as np
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.choose_k import penalty
 from implicitmoments.mixture.em import Sample, Shares, normalise
-from implicitmoments.mixture.family import TINY, Family, classified_level
+from implicitmoments.mixture.family import TINY, Family, Parameters, classified_level
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.moves import Improved, chance_gain, try_splits
@@ -45,7 +45,8 @@ def fit_notes(
     few = sample.thinned(min(MOST_NUMBERS // k, max(FEW_ROWS, FEW_PER_COMPONENT * k)))
     part = few.n / n
     found = few.shares(part * sums, part * rest)
-    notes = [*number_notes(sample, sums, rest, end, rng), *shape_notes(few, found, n)]
+    parameters = sample.family.estimate(sums, sample.family.pool(sums, rest))
+    notes = [*number_notes(sample, sums, rest, end, rng), *shape_notes(few, found, parameters, n)]
     most = max((note.values.get("gain", 0.0) for note in notes), default=0.0)
     # a component that is not round looks like two, and has heavy tails
     return [note for note in notes if note.values.get("gain", most) >= SMALL_PART * most]
@@ -79,7 +80,7 @@ def number_notes(
         yield Note("search_doubtful")
 
 
-def shape_notes(sample: Sample, found: Shares, n: float) -> Iterator[Note]:
+def shape_notes(sample: Sample, found: Shares, parameters: Parameters, n: float) -> Iterator[Note]:
     """Yield notes on components at their floor, of a richer shape, or with heavy tails.
 
     Gains are those of n rows.
@@ -96,7 +97,7 @@ def shape_notes(sample: Sample, found: Shares, n: float) -> Iterator[Note]:
     if best:
         yield Note("not_round", {"option": family.option, "kind": best, "gain": gain})
     if isinstance(family, Gaussians | Lines):
-        freedom, gain = tail_gain(sample, found)
+        freedom, gain = tail_gain(sample, found, parameters)
         if gain > 0:
             yield Note("heavy_tails", {"freedom": freedom, "gain": gain * n / sample.n})
 
@@ -116,14 +117,13 @@ def richer_gain(sample: Sample, found: Shares, richer: Family) -> float:
     return 2 * gain - parameters * float(np.log(sample.n))
 
 
-def tail_gain(sample: Sample, found: Shares) -> tuple[float, float]:
+def tail_gain(sample: Sample, found: Shares, parameters: Parameters) -> tuple[float, float]:
     """Return by how much BIC falls with Student's t at the centres and shapes of a fit.
 
     Degrees of freedom come from a short list, and are returned before the gain.
     """
     family: Any = sample.family
     ones = sample.features[:, :1]
-    parameters = family.estimate(found.sums, family.pool(found.sums, sample.rest))
     students = Students.of(family)
     features = np.hstack([ones, sample.features, ones])
     log_weights = np.log(np.maximum(found.sums[:, 0] / found.sums[:, 0].sum(), TINY))
