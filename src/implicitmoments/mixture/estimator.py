@@ -342,8 +342,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         if self.initial != "moments":
             return groups[None]
         sums = run_em(sample, groups[None], max_iter=30).sums
-        order = None if self.order == "auto" else int(self.order) // 2
-        decoded = decoded_start(sample, sums[0], order, rng)
+        decoded = decoded_start(sample, sums[0], rng)
         if decoded is None:
             return sums
         stats["components"] = decoded[1]
