@@ -202,6 +202,13 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         Whether EM starts at given parameters, without any moves.
     """
 
+    vectors = "means_"
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return int(self.weights_.shape[0])
+
     n_components: int | str
     tol: float
     max_iter: int

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.description import SphericalMixtureDescription
+from implicitmoments.estimator import FEATURES
 from implicitmoments.mixture.estimator import Fit
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
@@ -25,7 +25,7 @@ from implicitmoments.validation import (
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
+class SphericalMixture(GaussianEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     The search is that of :class:`GaussianMixture`, which fits components of other shapes. With an
@@ -147,6 +147,14 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         "variance_": float | np.ndarray,
         "variance_errors_": float | np.ndarray | None,
         "decoded_components_": Components | None,
+    }
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Components": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"},
+        "Standard errors": {
+            "weight": "weight_errors_",
+            "variance": "variance_errors_",
+            FEATURES: "mean_errors_",
+        },
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
