@@ -195,9 +195,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     ----------
     parameters : mapping of str to pair of str
         Names of the fitted attributes of each parameter of the family, and of their errors.
-    n_moves, n_init, initial, order
-        Moves of a search, searches, their start ("merge", "k-means++" or "moments"), and the
-        order of moments, where they are no parameters of the estimator.
+    n_moves, n_init, order
+        Moves of a search, searches, and the order of decoded moments, where they are no
+        parameters of the estimator.
     exact_start : bool
         Whether EM starts at given parameters, without any moves.
     """
@@ -258,7 +258,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         return 0
 
     @property
-    def initial(self) -> str:
+    def _initial(self) -> str:
         """Where a search starts: "merge", "k-means++" or "moments"."""
         return "merge" if self.order == "auto" else "moments"
 
@@ -305,7 +305,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         sample = draw_sample(family, rows, n, rng)
         if family.similar_if_near:
             check_distinct(sample, k or 1, rows.total)
-        stats: dict[str, Any] = {"start": self.initial, "sample_rows": len(sample.weights)}
+        stats: dict[str, Any] = {"start": self._initial, "sample_rows": len(sample.weights)}
         if start is not None and k is not None:
             stats["start"], sums = "given", given_start(sample, k, start, rng)
             end = Improved(math.nan, sums, settled=True, prospects=None)
@@ -327,7 +327,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         starts: Any = None
         n_moves = self.n_moves
         few = max(FEW_ROWS, FEW_PER_PARAMETER * sample.family.n_parameters(k))
-        if n_moves == 0 or self.initial != "merge":
+        if n_moves == 0 or self._initial != "merge":
             starts = self._plain_starts(sample, k, rng, stats)
         elif 3 * few < len(sample.weights):
             small = draw_sample(sample.family, rows, few, rng)
@@ -346,7 +346,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         """Return k-means groups, and components decoded from moments if asked for, (B, k, s)."""
         groups = at_least_k(micro_components(sample, k, rng), k)
         stats["start"] = "k-means++"
-        if self.initial != "moments":
+        if self._initial != "moments":
             return groups[None]
         sums = run_em(sample, groups[None], max_iter=30).sums
         decoded = decoded_start(sample, sums[0], rng)

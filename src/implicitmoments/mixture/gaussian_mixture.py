@@ -515,7 +515,7 @@ class GaussianMixture(GaussianEstimator):
         super()._set_parameters(values, like)
 
     @property
-    def initial(self) -> str:
+    def _initial(self) -> str:
         """Where a search starts."""
         return {"auto": "merge", "moments": "moments"}.get(self.init_params, "k-means++")
 
