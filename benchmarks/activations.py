@@ -144,9 +144,8 @@ def mean_angle(found: Floats, true: Floats, *, odd: bool) -> float:
 
 def fit_truth(case: Case) -> Figures:
     """Fit the network of this edition from the truth."""
-    from implicitmoments.moments import as_activation  # noqa: PLC0415
-
     from implicitmoments.activation import Network, fit_network  # noqa: PLC0415
+    from implicitmoments.moments import as_activation  # noqa: PLC0415
     from implicitmoments.rows import Rows  # noqa: PLC0415
 
     setting = OPTIMA[case.setting]

@@ -338,31 +338,23 @@ def test_missing_and_infinite_entries_are_refused(bad, both):
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
+    "options",
     [
-        ({"n_components": 0}, "out_of_range"),
-        ({"n_components": 2.5}, "not_an_integer"),
-        ({"degree": "cv"}, "unknown_option"),
-        ({"degree": 0}, "out_of_range"),
-        ({"degree": 99}, "out_of_range"),
-        ({"epsilon": 0}, "out_of_range"),
-        ({"max_degree": 1}, "out_of_range"),
-        ({"clip": "none"}, "unknown_option"),
-        ({"clip": 0.5}, "out_of_range"),
+        *({"n_components": 0}, {"n_components": 2.5}, {"degree": "cv"}, {"degree": 0}),
+        *({"degree": 99}, {"epsilon": 0}, {"max_degree": 1}, {"clip": "none"}, {"clip": 0.5}),
     ],
 )
-def test_parameters_are_checked(options, code, both):
+def test_parameters_are_checked(options, both):
     make, draw = both
-    with refuses(code) as caught:
+    with refuses("invalid_parameter"):
         make().set_params(**options).fit(*draw(50))
-    assert caught.error.values.get("name", next(iter(options))) in options
 
 
 def test_parameters_of_one_of_them_are_checked():
     for variance in (-1.0, 0):
-        with refuses("not_positive"):
+        with refuses("invalid_parameter"):
             spheres_of(variance=variance).fit(points(50))
-    with refuses("out_of_range", name="label_scale"):
+    with refuses("invalid_parameter"):
         lines_of(label_scale=0.1).fit(*lines(50))
 
 
@@ -382,7 +374,7 @@ def test_what_cannot_be_sampled_is_refused(both):
     with refuses("too_few_accepted", max_proposals=50):
         model.sample(1_000)
     for method in [model.sample] + [lambda n: model.sample_y(data[0][:2], n)] * (len(data) - 1):
-        with refuses("out_of_range", name="n_samples"):
+        with refuses("invalid_parameter"):
             method(0)
 
 

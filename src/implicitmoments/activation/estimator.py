@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
@@ -25,12 +26,14 @@ from implicitmoments.activation.polynomial import (
 )
 from implicitmoments.activation.search import SearchOptions, find_network, in_memory
 from implicitmoments.arrays import Array, move_like, to_numpy
-from implicitmoments.description import (
-    ActivationSumRegressorDescription,
+from implicitmoments.estimator import (
+    FEATURES,
+    Check,
+    FittedEstimator,
+    Table,
     as_floats,
     column_names,
 )
-from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.moments.activations import Activation, as_activation
 from implicitmoments.moments.problems import (
@@ -49,7 +52,7 @@ from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
     check_number,
-    check_option,
+    check_parameter,
     check_whole,
     check_whole_or,
 )
@@ -60,9 +63,7 @@ HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class ActivationSumRegressor(
-    ActivationSumRegressorDescription, FittedEstimator, Predictions, RegressorMixin, BaseEstimator
-):
+class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
@@ -178,6 +179,19 @@ class ActivationSumRegressor(
     fewest_rows = 4
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
+    component = "direction"
+    vectors = "directions_"
+    density_of_labels = True
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Directions": {
+            "weight": "weights_",
+            "weight error": "weight_errors_",
+            "angle error (rad)": "direction_errors_",
+            "bias": "biases_",
+            "bias error": "bias_errors_",
+            FEATURES: "directions_",
+        }
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,
         "n_components_": int,
@@ -297,10 +311,7 @@ class ActivationSumRegressor(
         """Check the parameters; return the activation, and the degrees to be tried."""
         for name in ("refine", "positive", "fit_bias"):
             check_flag(name, getattr(self, name))
-        if isinstance(self.whiten, str):
-            check_option("whiten", self.whiten, ("auto",), besides="True, False or ")
-        else:
-            check_flag("whiten", self.whiten)
+        check_parameter("whiten", self.whiten, "boolean", StrOptions({"auto"}))
         check_number("tol", self.tol, 0.0)
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         check_whole("n_starts", self.n_starts, 1)
@@ -389,6 +400,20 @@ class ActivationSumRegressor(
         k = self._k()
         kind = "positive" if self.positive else "signed"
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
+
+    def _predicts_by(self) -> str:
+        return str(self.stats_.get("hypothesis", "model"))
+
+    def _findings(self) -> dict[str, Any]:
+        used = self._predicts_by()
+        error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
+        return super()._findings() | {"predicts by the": used} | error
+
+    def _parameter_tables(self) -> list[Table]:
+        if hasattr(self, "directions_"):
+            return super()._parameter_tables()
+        rows = [["degree", self.degree_], ["directions", int(self.polynomial_.basis.shape[0])]]
+        return [Table("Polynomial", ["parameter", "value"], rows)]
 
     def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))

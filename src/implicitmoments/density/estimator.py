@@ -22,8 +22,14 @@ from implicitmoments.density.clipped_density import (
     least_degree,
 )
 from implicitmoments.density.expansion import Expansion
-from implicitmoments.description import DensityDescription, as_floats
-from implicitmoments.estimator import Check, FittedEstimator, constant_notes
+from implicitmoments.estimator import (
+    Check,
+    FittedEstimator,
+    Table,
+    as_floats,
+    column_names,
+    constant_notes,
+)
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import (
@@ -78,9 +84,7 @@ Fold: TypeAlias = tuple[RatioModel, Rows]  # an estimate, and the rows at which 
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class ExpandedDensity(
-    DensityDescription, FittedEstimator, DensityScores, DensityMixin, BaseEstimator
-):
+class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
@@ -127,14 +131,8 @@ class ExpandedDensity(
     def _fit(self, every: Rows, seed: int) -> None:
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         # Outliers would dominate high-order moments.
-        near = leave_out_outliers(
-            every,
-            k := self.n_components,
-            labelled=self.labelled,
-            drop=self.drop_outliers,
-            least_share=SMALLEST_COMPONENT,
-            seed=seed,
-        )
+        k, how = self.n_components, {"labelled": self.labelled, "drop": self.drop_outliers}
+        near = leave_out_outliers(every, k, least_share=SMALLEST_COMPONENT, seed=seed, **how)
         rows, self._near = near.rows, near.rule
         if not self.labelled:
             rows = rows.without(find_constants(rows))
@@ -270,6 +268,11 @@ class ExpandedDensity(
         values = {name: stats[name] for name in ("distance", "negative_rows")}
         return Notes([Note(FAR, values | {"degree": self.degree_})])
 
+    @property
+    def _vector(self) -> Any:
+        """Slopes of the least-squares line, or the centre of the Gaussian."""
+        return getattr(self, "coef_" if self.labelled else "center_")
+
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection, with their labels where it has them.
 
@@ -287,9 +290,15 @@ class ExpandedDensity(
         cap = check_whole("max_proposals", self.max_proposals, 1)
         points, proposals = self.hypothesis_.sample(n, seed=seed, max_proposals=cap)
         self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
-        like = getattr(self, "coef_" if self.labelled else "center_")
-        drawn = move_like(restore_columns(points, self._constant_values), like)
+        drawn = move_like(restore_columns(points, self._constant_values), self._vector)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
+
+    def _parameter_tables(self) -> list[Table]:
+        what = "slope of" if self.labelled else "centre of"
+        vector = dict(zip(column_names(self), as_floats(self._vector).tolist(), strict=True))
+        found = {"largest ratio to the Gaussian": self.clip_, "normaliser": self.normalizer_}
+        found |= {f"{what} {name}": value for name, value in vector.items()}
+        return [Table("Density", ["parameter", "value"], [[*pair] for pair in found.items()])]
 
     def _checks(self) -> list[Check]:
         # a Gaussian has no degree; a note already says that the density is far from the rows

@@ -25,12 +25,7 @@ from implicitmoments.density.regression_density import (
     RegressionFrame,
     find_frame,
 )
-from implicitmoments.description import (
-    RegressionMixtureDensityDescription,
-    SphericalMixtureDensityDescription,
-    as_floats,
-    column_names,
-)
+from implicitmoments.estimator import FOUND, as_floats, column_names
 from implicitmoments.evaluation import RowFunction, evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.moments.mean_span import (
@@ -65,7 +60,7 @@ LABEL_SCALES = tuple(STEP ** (i / 2) for i in range(-6, 9))
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensity):
+class SphericalMixtureDensity(ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -236,7 +231,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDensity):
+class RegressionMixtureDensity(ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
@@ -423,6 +418,10 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a mixture of regressions"
+
+    def _findings(self) -> dict[str, Any]:
+        found = super()._findings()  # the noise includes the spread of the intercepts
+        return found | {"noise assumed by the expansion": found.pop(FOUND["noise_"])}
 
     def _component_view(self, rows: RowSample) -> Densities:
         frame = self.hypothesis_.reference
