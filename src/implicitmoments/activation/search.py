@@ -8,10 +8,11 @@ then, while the Bayesian information criterion decreases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,6 @@ from implicitmoments.arrays import TINY, Array, Floats
 from implicitmoments.moments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
 
-Move: TypeAlias = Callable[[Rows, FittedNetwork], FittedNetwork | None]
-
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_UNKNOWNS = 4_000  # for directions to leave the span: a matrix of them takes 128 MB
 MOST_ROUNDS = 3  # of random starts, while a component is missing
@@ -41,7 +40,7 @@ START_ROWS, SEARCH_ROWS = 5_000, 20_000  # fewest rows of a sample for starts, a
 QUICK: dict[str, Any] = {"max_iter": 3, "tol": 1e-3}  # of fits that are only compared
 TRIAL: dict[str, Any] = {"max_iter": 10, "tol": 1e-4}  # the last digits come from all rows
 CANDIDATES = 200  # random components of which a further one is chosen
-EXCHANGES = 3  # attempts, of which each draws other candidates
+ATTEMPTS = 3  # moves without a gain before the search ends
 HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
 NOISELESS = 1e-4  # of the mean square of the labels: an error that further steps may remove
 SAME = 1e-6  # relative ridge: columns that differ by less are the same
@@ -83,9 +82,7 @@ def find_network(
     steps, tol = 0 if in_span else options.max_iter, options.tol * by_chance
     fit = partial(fit_network, rows, max_iter=steps, tol=tol)
     inside = sample_inside(rows, basis, k, START_ROWS)
-    swap = partial(exchange, rng=rng, price=len(basis) * np.log(inside.total))
-    price = q * np.log(rows.total)
-    resize = partial(grow if options.grow else exchange, rng=rng, price=price)
+    most, price = math.inf if options.grow else k, q * math.log(rows.total)
     # an error of the estimated mean of the inputs acts as small biases do
     least = 0.0 if problem.whitening is None else q / rows.total
     found = list[tuple[FittedNetwork, float]]()
@@ -95,13 +92,18 @@ def find_network(
             random_network(problem.of(inside), k, rng, positive=options.positive)
             for _ in range(options.n_starts)
         ]
-        trial = improve(inside, _best_trial(inside, starts, CONTINUED), swap)
+        trial = improve(inside, _best_trial(inside, starts, CONTINUED), k, rng)
         best, unexplained = fit(trial.network.through(basis)), 0.0
-        if not in_span:
+        while not in_span:
             # 2. Moves in the span of what the network and its residuals know.
-            for move in (resize, partial(drop, price=price)):
-                best = _search_beyond(rows, best, move, fit)
-            unexplained = unexplained_share(rows, best, rng, price, least)
+            sample, known = known_inside(rows, best.network)
+            start = measure_slope(sample, best.network.through(known.T))[0]
+            trial = improve(sample, start, most, rng, price)
+            candidate = best if trial is start else fit(trial.network.through(known))
+            if not candidate.bic < best.bic:
+                unexplained = unexplained_share(sample, start, rng, price, least)
+                break
+            best = candidate
         found.append((best, unexplained))
         # 3. Again from other starts where something is missing, as in a local optimum.
         if not unexplained or best.loss < NOISELESS * best.size:
@@ -116,41 +118,41 @@ def unexplained_share(
 
     0 where it does not lower the criterion clearly, or less than a share of the labels is left.
     """
-    if best.loss <= least * best.size:
-        return 0.0
-    inside, basis = known_inside(rows, best.network)
-    there = measure_slope(inside, replace(best.network.through(basis.T), positive=False))[0]
-    larger = grow(inside, there, rng=rng, price=price)
+    there = measure_slope(rows, replace(best.network, positive=False))[0]
+    larger = grow(rows, there, rng, price) if best.loss > least * best.size else None
     clear = larger is not None and larger.bic < there.bic - CLEAR
     return 1 - larger.loss / there.loss if larger is not None and clear else 0.0
 
 
-def _search_beyond(
-    rows: Rows,
-    best: FittedNetwork,
-    move: Move,
-    fit: Callable[[Network], FittedNetwork],
+def improve(
+    rows: Rows, best: FittedNetwork, most: float, rng: np.random.Generator, price: float = 0.0
 ) -> FittedNetwork:
-    """Repeat a move in the span of what is known, and the fit to all rows and features."""
-    while True:
-        inside, basis = known_inside(rows, best.network)
-        start = measure_slope(inside, best.network.through(basis.T))[0]
-        trial = improve(inside, start, move)
-        candidate = best if trial is start else fit(trial.network.through(basis))
-        if not candidate.bic < best.bic:
-            return best
-        best = candidate
+    """Add, exchange and drop components while that lowers the criterion.
 
-
-def improve(rows: Rows, best: FittedNetwork, move: Move) -> FittedNetwork:
-    """Repeat a move while it lowers the criterion."""
-    while (tried := move(rows, best)) is not None and tried.bic < best.bic:
-        best = tried
+    At most ``most`` components. ``price`` is what the criterion charges for one where directions
+    have all features; by default it is that of the rows.
+    """
+    price = price or best.network.units.shape[1] * math.log(rows.total)
+    failures = 0
+    while failures < ATTEMPTS:  # each draws other candidates
+        tried = [drop(rows, best, price)]
+        grown = grow(rows, best, rng, price)
+        if grown is not None:
+            weakest = np.argsort(rises(rows, grown.network))[:2]
+            tried += [without(rows, grown.network, i, QUICK) for i in weakest]
+            tried += [grown] if grown.network.k <= most else []
+        lowest = min([each for each in tried if each], key=_bic, default=best)
+        failures = 0 if lowest.bic < best.bic else failures + 1 + ATTEMPTS * (grown is None)
+        best = min(best, lowest, key=_bic)
     return best
 
 
 def _loss(fitted: FittedNetwork) -> float:
     return fitted.loss
+
+
+def _bic(fitted: FittedNetwork) -> float:
+    return fitted.bic
 
 
 def _best_trial(rows: Rows, starts: Sequence[Network], continued: int) -> FittedNetwork:
@@ -207,23 +209,6 @@ def random_network(
     return Network(np.ones(k), directions, problem.activation, biases, positive)
 
 
-def exchange(
-    rows: Rows, best: FittedNetwork, rng: np.random.Generator, price: float
-) -> FittedNetwork | None:
-    """Add a component, and drop the one that is then needed least; None if none is missing."""
-    for _ in range(EXCHANGES):
-        grown = grow(rows, best, rng, price)
-        if grown is None:
-            return None
-        rises = _rises(*weight_equations(rows, grown.network), positive=grown.network.positive)
-        fewer = min(
-            (_without(rows, grown.network, i, QUICK) for i in np.argsort(rises)[:2]), key=_loss
-        )
-        if fewer.loss < best.loss:
-            return fewer
-    return None
-
-
 def grow(
     rows: Rows, best: FittedNetwork, rng: np.random.Generator, price: float
 ) -> FittedNetwork | None:
@@ -264,25 +249,23 @@ def candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:
 
 def drop(rows: Rows, best: FittedNetwork, price: float) -> FittedNetwork | None:
     """Drop the component that is needed least, if that is not clearly worse."""
-    network = best.network
-    rises = _rises(*weight_equations(rows, network), positive=network.positive)
-    i = int(np.argmin(rises))
+    rising = rises(rows, best.network)
     left = max(best.loss, NOISELESS * best.size) / rows.total
-    return (
-        _without(rows, network, i, TRIAL)
-        if network.k > 1 and rises[i] < 30 * price * left
-        else None
-    )
+    if best.network.k == 1 or rising.min() >= 30 * price * left:
+        return None
+    return without(rows, best.network, int(np.argmin(rising)), TRIAL)
 
 
-def _without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
+def without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
+    """Fit a network without one of its components."""
     rest = fit_weights(rows, network.take(np.arange(network.k) != i))
     return fit_network(rows, rest, **further)
 
 
-def _rises(gram: Floats, right: Floats, *, positive: bool) -> Floats:
-    """Return the rise of the error without each unknown of least squares, the others refitted."""
+def rises(rows: Rows, network: Network) -> Floats:
+    """Return the rise of the error without each component, the weights of the others refitted."""
+    gram, right = weight_equations(rows, network)
     inverse = np.linalg.inv(gram + np.diag(SAME * np.diag(gram) + TINY))
     weights = inverse @ right
-    rises = weights**2 / np.diag(inverse)
-    return np.where(weights < 0, 0.0, rises) if positive else np.asarray(rises)
+    rising = weights**2 / np.diag(inverse)
+    return np.where(weights < 0, 0.0, rising) if network.positive else np.asarray(rising)
