@@ -8,6 +8,9 @@ from scipy.optimize import linear_sum_assignment
 
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
+from implicitmoments.saving.models import ESTIMATORS
+
+__all__ = ["ESTIMATORS", "match_rows", "refuses"]
 
 
 @contextmanager
