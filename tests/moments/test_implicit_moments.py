@@ -21,7 +21,7 @@ from implicitmoments.moments.chain import (
     largest_noise,
     leading_subspace,
 )
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import Rows, Whitening
 from support import refuses
 

@@ -14,7 +14,7 @@ from implicitmoments.moments import (
     SphericalMixtureProblem,
 )
 from implicitmoments.moments.problems import orthogonal_polynomial
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import ArraySource, Whitening
 from support import refuses
 

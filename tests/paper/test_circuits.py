@@ -15,7 +15,7 @@ from implicitmoments.paper.circuits import (
     vector,
     wires,
 )
-from implicitmoments.paper.evaluate import evaluate_dense
+from implicitmoments.paper.projections import evaluate_dense
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 

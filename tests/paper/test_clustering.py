@@ -20,7 +20,7 @@ from implicitmoments.paper.clustering import (
     order_for,
     threshold_for,
 )
-from implicitmoments.paper.evaluate import evaluate_dense
+from implicitmoments.paper.projections import evaluate_dense
 
 TRIANGLE = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) / math.sqrt(2)  # sides 1
 

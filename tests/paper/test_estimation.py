@@ -19,8 +19,7 @@ from implicitmoments.paper import (
     vector,
 )
 from implicitmoments.paper.estimation import lower_order, median_of_runs, runs_for, top_subspace
-from implicitmoments.paper.evaluate import evaluate_dense
-from implicitmoments.paper.projections import as_matrix
+from implicitmoments.paper.projections import as_matrix, evaluate_dense
 
 x, y = vector("x"), vector("y")
 AWKWARD = {

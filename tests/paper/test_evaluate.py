@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from implicitmoments.paper.circuits import hermite, number, power, scalar, vector
-from implicitmoments.paper.evaluate import evaluate, evaluate_dense, hermite_dense, project_dense
-from implicitmoments.paper.projections import Projection, identity, tensor
+from implicitmoments.paper.projections import (
+    Projection,
+    evaluate,
+    evaluate_dense,
+    hermite_dense,
+    identity,
+    project_dense,
+    tensor,
+)
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 

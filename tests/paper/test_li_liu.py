@@ -18,8 +18,8 @@ from implicitmoments.paper import (
     vector,
 )
 from implicitmoments.paper.circuits import size
-from implicitmoments.paper.evaluate import evaluate_dense, hermite_dense
 from implicitmoments.paper.li_liu import hermite_second_moment, li_liu_hermite
+from implicitmoments.paper.projections import evaluate_dense, hermite_dense
 
 x, y = vector("x"), vector("y")
 

@@ -10,8 +10,7 @@ import pytest
 from implicitmoments.paper import implicit_moment_estimation, learn_regression_density
 from implicitmoments.paper.circuits import number, scalar, vector
 from implicitmoments.paper.estimation import lower_order
-from implicitmoments.paper.evaluate import evaluate, evaluate_dense, hermite_dense
-from implicitmoments.paper.projections import Projection
+from implicitmoments.paper.projections import Projection, evaluate, evaluate_dense, hermite_dense
 from implicitmoments.paper.regression_density import (
     RegressionRatio,
     append_identity,

@@ -40,8 +40,7 @@ from implicitmoments.moments.chain import (
 from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
 from implicitmoments.paper.circuits import Circuit
-from implicitmoments.paper.evaluate import evaluate
-from implicitmoments.paper.projections import Projection, tensor
+from implicitmoments.paper.projections import Projection, evaluate, tensor
 from implicitmoments.rows import Block, RandomState, Sums, as_seed, blocks, shares_of
 from implicitmoments.rows.fold import DEFAULT_BUDGET
 from implicitmoments.validation import check_enough_rows, check_option, check_whole
