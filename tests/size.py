@@ -29,6 +29,7 @@ UNBOUNDED = float("inf")
 FINISHED = frozenset(
     [
         "clustering",
+        "paper",
         "saving",
         "examples",
         "words of README.md",
