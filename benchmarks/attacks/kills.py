@@ -35,7 +35,6 @@ from attacks.fits import (
     where_labels_are,
     write_rows,
 )
-from implicitmoments.rows import Journal
 
 BLOCK_ROWS = 1_000  # so that passes over few rows have several blocks
 PLACES = ("within a pass", "between passes", "at any time")
@@ -128,9 +127,5 @@ def fit_and_report(name: str, path: str, checkpoint: str, at: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     model, y = make_model(name, BLOCK_ROWS), where_labels_are(name)
-    if checkpoint:
-        with Journal(checkpoint, every=0) as journal:
-            model.fit(path, y, checkpoint=journal, progress=progress)
-    else:
-        model.fit(path, y, progress=progress)
+    model.fit(path, y, checkpoint=checkpoint or None, progress=progress)
     report(digest=digest(model), ends=ends)

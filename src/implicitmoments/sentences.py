@@ -19,9 +19,6 @@ NOTES: dict[str, str] = {
     "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
     "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
     "leave such columns out before the fit",
-    "value_stands_apart": "column {column} has the value {value:g} in {share:percent} of the "
-    "rows, far from all its other values: if it stands for a missing number, it decides the fit; "
-    "replace it or leave these rows out",
     "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
     "which may determine it alone; check or remove them",
     "heavy_tails": "the noise has heavier tails than a Gaussian: Student's t with about "

@@ -10,7 +10,7 @@ from implicitmoments import ActivationSumRegressor
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.problems import relu
-from implicitmoments.rows import ArraySource, LabelMap, Rows, Source
+from implicitmoments.rows import ArrayTable, LabelMap, Rows, Table
 from support import refuses
 
 D, K = 4, 2
@@ -22,7 +22,7 @@ def _data(n, seed=0, noise=0.2):
     return X, y + noise * y.std() * np.random.default_rng(seed).standard_normal(n)
 
 
-class _Watched(Source):
+class _Watched(Table):
     """Rows that refuse to be read in large pieces, and are measured by copies that travelled."""
 
     def __init__(self, source, most):
@@ -40,14 +40,14 @@ class _Watched(Source):
         return super().fold(cloudpickle.loads(sent), rows, rows_per_block, what=what, **how)
 
     def __reduce__(self):
-        return _Watched, (ArraySource(np.zeros((1, self.n_features))), 1)
+        return _Watched, (ArrayTable(np.zeros((1, self.n_features))), 1)
 
 
 @pytest.mark.parametrize("how", [{}, {"refine": False, "degree": 4}])
 def test_a_source_is_passed_over_in_blocks(how):
     """No step reads all rows, and what travels to the rows is small and holds none of them."""
     X, y = _data(120_000)
-    source = _Watched(ArraySource(X, y=y), 65_536)
+    source = _Watched(ArrayTable(X, y=y), 65_536)
     how = {"random_state": 0, "rows_per_block": 65_536, **how}
     model = ActivationSumRegressor("relu", K, **how).fit(source)
     plain = ActivationSumRegressor("relu", K, **how).fit(X, y)
@@ -65,7 +65,7 @@ def test_a_source_is_passed_over_in_blocks(how):
 
 def test_rows_that_fit_in_memory_are_held():
     X, y = _data(2_000)
-    source = _Watched(ArraySource(X, y=y), 2_000)
+    source = _Watched(ArrayTable(X, y=y), 2_000)
     model = ActivationSumRegressor("relu", K, random_state=0).fit(source)
     assert source.passes == []
     plain = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
@@ -81,7 +81,7 @@ def test_rows_that_do_not_count_do_not_matter(refine, outlier):
     kept = counts > 0
     y = np.where(~kept & outlier, 1e6, y)
     how = {"n_components": K, "refine": refine, "whiten": True, "random_state": 0}
-    source = ArraySource(X, y=y, counts=counts)
+    source = ArrayTable(X, y=y, counts=counts)
     model = ActivationSumRegressor("relu", **how).fit(source)
     fewer = ActivationSumRegressor("relu", **how).fit(X[kept], y[kept], sample_weight=counts[kept])
     np.testing.assert_allclose(model.predict(X), fewer.predict(X), rtol=1e-6, atol=1e-8)
@@ -91,7 +91,7 @@ def test_rows_that_do_not_count_do_not_matter(refine, outlier):
 
 def test_a_source_without_labels_is_refused():
     with refuses("labels_missing"):
-        ActivationSumRegressor("relu", K).fit(ArraySource(_data(100)[0]))
+        ActivationSumRegressor("relu", K).fit(ArrayTable(_data(100)[0]))
 
 
 CASES = [

@@ -9,7 +9,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.cli.input_rows import ModelRows, column_scales
-from implicitmoments.rows import ArraySource
+from implicitmoments.rows import ArrayTable
 
 UNITS = np.array([1.0, 50.0, 0.01])
 KINDS = {
@@ -196,14 +196,14 @@ def test_constant_columns_are_divided_by_1():
     rng = np.random.default_rng(0)
     far = 1e9 + rng.normal(size=500)
     X = np.column_stack([np.full(500, 0.1), far, rng.normal(size=500)])
-    scales = column_scales(ArraySource(X))
+    scales = column_scales(ArrayTable(X))
     assert scales[0] == 1
     np.testing.assert_allclose(scales[1:], X[:, 1:].std(axis=0), rtol=1e-6)
 
 
 def test_rows_for_a_model_are_ordered_and_divided():
     X = np.arange(12.0).reshape(4, 3)
-    source = ModelRows(ArraySource(X), [2, 0, 1], np.array([1.0, 2.0, 4.0]))
+    source = ModelRows(ArrayTable(X), [2, 0, 1], np.array([1.0, 2.0, 4.0]))
     expected = X[:, [2, 0, 1]] / [1.0, 2.0, 4.0]
     np.testing.assert_array_equal(source.pick(np.array([1, 3]))["x"], expected[[1, 3]])
 

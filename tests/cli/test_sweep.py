@@ -7,7 +7,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.cli.sweep import MOST_FITS, compare_fits, swept_numbers
-from implicitmoments.rows import ArraySource
+from implicitmoments.rows import ArrayTable
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_choice_at_the_end_of_the_range_is_said(data, numbers, at_end):
     """Three groups: of 2 and 3 components the most are best, of 2 to 4 they are not."""
     X = np.load(data / "rows.npy")
     models = [im.SphericalMixture(k, random_state=0).fit(X) for k in swept_numbers(numbers)]
-    note = compare_fits(models, ArraySource(X), 0.0).choice()
+    note = compare_fits(models, ArrayTable(X), 0.0).choice()
     assert (note.code == "number_chosen_at_end") == at_end
     if at_end:
         assert note.values == {"k": 3, "further": "3-6"}

@@ -10,7 +10,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
-from implicitmoments.rows import Source
+from implicitmoments.rows import Table
 from support import refuses
 
 SPHERES = make_spherical_mixture(1_500, 3, 4, radius=8.0, separation=8.0, random_state=0)[:1]
@@ -60,7 +60,7 @@ def test_lines_without_intercepts_and_large_labels():
             im.RegressionMixture(fit_intercept=intercept).fit(X, y * 1e200)
 
 
-class Spoilt(Source):
+class Spoilt(Table):
     """Rows of which one holds NaN, where nobody looked."""
 
     n_rows, n_features = SPHERES[0].shape

@@ -8,18 +8,18 @@ from threadpoolctl import threadpool_limits
 from implicitmoments import RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.rows import ArraySource, MemoryBudget, Rows, Source
+from implicitmoments.rows import ArrayTable, MemoryBudget, Rows, Table
 from support import match_rows
 
 ELSEWHERE = array_api_strict.Device("device1")
 ARRAYS = ("coef_", "intercept_", "weights_", "noise_", "coef_errors_", "intercept_errors_")
 
 
-class Distant(Source):
+class Distant(Table):
     """Rows that are not in this process, read a few at a time; it remembers what was asked."""
 
     def __init__(self, X, y, most=65_536, **columns):
-        self.near, self.most, self.measures = ArraySource(X, y=y, **columns), most, []
+        self.near, self.most, self.measures = ArrayTable(X, y=y, **columns), most, []
         self.n_rows, self.n_features = X.shape
 
     def read(self, rows, rng):
@@ -52,7 +52,7 @@ def same(found, expected, **how):
 
 def test_a_source_of_arrays_is_fitted_as_the_arrays_are(data, model):
     X, y, _ = data
-    found = RegressionMixture(3, random_state=0).fit(ArraySource(X, y=y))
+    found = RegressionMixture(3, random_state=0).fit(ArrayTable(X, y=y))
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(found, name), getattr(model, name))
     source = Distant(X, y)

@@ -7,7 +7,7 @@ from implicitmoments import AssumptionWarning, HermiteProblem, MomentProblem, im
 from implicitmoments.circuits import power, vector
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.problems import PairwiseDifferenceProblem
-from implicitmoments.rows import CallableSource, KeyedPermutation
+from implicitmoments.rows import GeneratedTable, KeyedPermutation
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 9, 10, 1_000])
@@ -63,7 +63,7 @@ def test_the_paper_s_averages_of_sorted_rows(mixture, kind):
     if kind == "own":
         problem = OwnProblem(truth.vectors[np.sort(truth.labels)])
     elif kind == "source":
-        problem = HermiteProblem(CallableSource(lambda rows, _: X[rows.start : rows.stop], 60_000))
+        problem = HermiteProblem(GeneratedTable(lambda rows, _: X[rows.start : rows.stop], 60_000))
     else:
         problem = HermiteProblem(X)
     m = implicit_moments(problem, n_components=2, order=2, method="paper", random_state=0)
@@ -98,7 +98,7 @@ def test_pairs_of_sorted_rows(mixture):
     apart = truth.differences()
     m = implicit_moments(PairwiseDifferenceProblem(X), n_components=2, order=2)
     assert error(m, apart, 2) < 0.1
-    source = CallableSource(lambda rows, _: X[rows.start : rows.stop], 60_000)
+    source = GeneratedTable(lambda rows, _: X[rows.start : rows.stop], 60_000)
     with pytest.warns(AssumptionWarning):
         lost = implicit_moments(PairwiseDifferenceProblem(source), n_components=2, order=2)
     assert lost.notes.codes == ["neighbours_paired"]

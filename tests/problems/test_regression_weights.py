@@ -9,7 +9,7 @@ from implicitmoments import implicit_moments
 from implicitmoments.datasets import make_regression_mixture
 from implicitmoments.problems import RegressionMixtureProblem
 from implicitmoments.projections import hermite_dense
-from implicitmoments.rows import ArraySource, RowDraws, Whitening
+from implicitmoments.rows import ArrayTable, RowDraws, Whitening
 from support import refuses
 
 
@@ -97,7 +97,7 @@ def test_they_leave_less_noise_than_polynomials():
 
 def test_a_whitening_may_be_given():
     X, y, _ = make_regression_mixture(2_000, 2, 3, random_state=0)
-    whitening = Whitening.of(ArraySource(X))
+    whitening = Whitening.of(ArrayTable(X))
     given = RegressionMixtureProblem(X, y, whiten=whitening)
     estimated = RegressionMixtureProblem(X, y, whiten=True)
     np.testing.assert_array_equal(moment(given, 2, 2_000)[0], moment(estimated, 2, 2_000)[0])

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 from implicitmoments import GaussianMixture, SphericalMixture
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.rows import DaskSource
+from implicitmoments.rows import DaskTable
 from support import refuses
 
 # of a cluster that is starting, losing a worker or closing
@@ -43,7 +43,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def source():
-    return DaskSource(da.random.default_rng(0).normal(1.0, size=(N, 4), chunks=(1_000, 2)))
+    return DaskTable(da.random.default_rng(0).normal(1.0, size=(N, 4), chunks=(1_000, 2)))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_a_pass_on_workers_gives_the_sums_of_the_rows(client, source, points):
 def test_a_bad_row_on_a_worker_is_named_here(client):
     rows = da.where(da.arange(N, chunks=1_000) == 12_345, np.nan, 1.0)[:, None]
     with refuses("not_finite", name="X", kind="NaN", first=12_345):
-        DaskSource(rows).fold(lambda block, rows: {}, range(N), 300)
+        DaskTable(rows).fold(lambda block, rows: {}, range(N), 300)
 
 
 def test_a_worker_that_is_killed_changes_nothing(client, source, points, tmp_path):
@@ -110,12 +110,12 @@ def test_a_worker_that_is_killed_changes_nothing(client, source, points, tmp_pat
 
 def test_rows_that_the_cluster_holds_are_passed_over(client):
     x = da.random.default_rng(1).normal(size=(3_000, 2), chunks=(1_000, 2)).persist()
-    found = DaskSource(x).fold(
+    found = DaskTable(x).fold(
         lambda block, rows: {"sum": block["x"].sum(axis=0)}, range(3_000), 500
     )
     np.testing.assert_allclose(found["sum"], x.sum(axis=0).compute(), rtol=1e-9)
     chosen = np.array([1, 999, 1_000, 2_999])
-    np.testing.assert_array_equal(DaskSource(x).pick(chosen)["x"], x.compute()[chosen])
+    np.testing.assert_array_equal(DaskTable(x).pick(chosen)["x"], x.compute()[chosen])
 
 
 X, TRUTH = make_spherical_mixture(N, 3, 4, radius=4.0, separation=4.0, random_state=0)

@@ -3,7 +3,7 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from implicitmoments.rows import DaskSource, RowDraws
+from implicitmoments.rows import DaskTable, RowDraws
 from support import refuses
 
 
@@ -21,7 +21,7 @@ def hole(value, row, of=0):
     columns = [np.ones((90, 2)), np.ones(90), np.ones(90)]
     columns[of][row] = value
     lazy = [da.from_array(column, chunks=30) for column in columns]
-    return DaskSource(lazy[0], y=lazy[1], counts=lazy[2])
+    return DaskTable(lazy[0], y=lazy[1], counts=lazy[2])
 
 
 @pytest.mark.parametrize(
@@ -50,33 +50,33 @@ unknown = da.ones((9, 2), chunks=3)[da.arange(9, chunks=3) > 0]
 @pytest.mark.parametrize(
     ("build", "code", "values"),
     [
-        (lambda: DaskSource(np.ones((3, 2))), "not_a_dask_array", {"kind": "ndarray"}),
-        (lambda: DaskSource(da.ones(3)), "wrong_axes", {"name": "X", "expected": 2}),
-        (lambda: DaskSource(da.ones((0, 2))), "no_rows", {"name": "X"}),
-        (lambda: DaskSource(da.from_array(np.array([["a"]]))), "not_numeric", {"name": "X"}),
+        (lambda: DaskTable(np.ones((3, 2))), "not_a_dask_array", {"kind": "ndarray"}),
+        (lambda: DaskTable(da.ones(3)), "wrong_axes", {"name": "X", "expected": 2}),
+        (lambda: DaskTable(da.ones((0, 2))), "no_rows", {"name": "X"}),
+        (lambda: DaskTable(da.from_array(np.array([["a"]]))), "not_numeric", {"name": "X"}),
         (
-            lambda: DaskSource(da.ones((4, 2)), y=da.ones(3)),
+            lambda: DaskTable(da.ones((4, 2)), y=da.ones(3)),
             "wrong_length",
             {"name": "y", "n_rows": 3, "expected": 4},
         ),
         (
-            lambda: DaskSource(da.ones((4, 2)), counts=da.ones((4, 1))),
+            lambda: DaskTable(da.ones((4, 2)), counts=da.ones((4, 1))),
             "wrong_axes",
             {"name": "sample_weight", "expected": 1},
         ),
         (
-            lambda: DaskSource(unknown, y=da.ones(8)),
+            lambda: DaskTable(unknown, y=da.ones(8)),
             "partitions_differ",
             {"what": "y", "found": 1, "expected": 3},
         ),
         (
-            lambda: DaskSource(unknown, y=da.ones(9, chunks=3)).fold(plain, range(8), 9),
+            lambda: DaskTable(unknown, y=da.ones(9, chunks=3)).fold(plain, range(8), 9),
             "partitions_differ",
             {"what": "y", "found": 3, "expected": 2, "row": 0},
         ),
-        (lambda: DaskSource(unknown[unknown[:, 0] > 2]).n_rows, "no_rows", {}),
+        (lambda: DaskTable(unknown[unknown[:, 0] > 2]).n_rows, "no_rows", {}),
         (
-            lambda: DaskSource(da.ones((4, 2))).read(range(3, 5), RowDraws(0, range(3, 5))),
+            lambda: DaskTable(da.ones((4, 2))).read(range(3, 5), RowDraws(0, range(3, 5))),
             "no_such_rows",
             {"start": 3, "stop": 5, "n_rows": 4},
         ),

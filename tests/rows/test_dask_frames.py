@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import implicitmoments as im
-from implicitmoments.rows import ArraySource, DaskSource, RowDraws, Rows, map_rows
+from implicitmoments.rows import ArrayTable, DaskTable, RowDraws, Rows, map_rows
 from support import refuses
 
 N, D = 211, 4
@@ -49,12 +49,12 @@ def frame():
 
 def test_all_columns_are_taken_by_default():
     lazy = dd.from_pandas(frame(), npartitions=4)
-    source = DaskSource.from_frame(lazy, y="label", sample_weight="times")
+    source = DaskTable.from_frame(lazy, y="label", sample_weight="times")
     assert source.n_features == 5
     X, y, counts = table()
-    expected = ArraySource(np.c_[X, counts > 1], y=y, counts=counts).fold(measure, range(N), 50)
+    expected = ArrayTable(np.c_[X, counts > 1], y=y, counts=counts).fold(measure, range(N), 50)
     for labels in ("label", lazy["label"], lazy["label"].to_dask_array()):
-        source = DaskSource.from_frame(
+        source = DaskTable.from_frame(
             lazy, columns=[*"abcd", "flag"], y=labels, sample_weight="times"
         )
         found = source.fold(measure, range(N), 16)
@@ -70,8 +70,8 @@ def test_partitions_of_files_that_dask_joins_stay_together(tmp_path, apart):
     lazy = dd.read_parquet(tmp_path)
     assert lazy[["a"]].to_dask_array().numblocks[0] < 9  # fewer columns, fewer partitions
     labels, times = (lazy["label"], lazy["times"]) if apart else ("label", "times")
-    source = DaskSource.from_frame(lazy, columns=list("abcd"), y=labels, sample_weight=times)
-    expected = ArraySource(X, y=y, counts=counts)
+    source = DaskTable.from_frame(lazy, columns=list("abcd"), y=labels, sample_weight=times)
+    expected = ArrayTable(X, y=y, counts=counts)
     assert (source.n_rows, Rows(source).total) == (N, Rows(expected).total)
     found, sums = (s.fold(measure, range(N), 16) for s in (source, expected))
     for name, value in sums.items():
@@ -83,8 +83,8 @@ def test_partitions_without_rows_are_passed_over():
     few = lazy[lazy["times"] > 2]
     kept = frame().query("times > 2").reset_index(drop=True)
     none = lazy[(lazy["a"] > 1) & (lazy.index > 150)]  # the first partitions are empty
-    assert DaskSource.from_frame(few).n_rows == len(kept)
-    source = DaskSource.from_frame(none, columns=["a", "b"])
+    assert DaskTable.from_frame(few).n_rows == len(kept)
+    source = DaskTable.from_frame(none, columns=["a", "b"])
     expected = frame().query("a > 1 and index > 150")[["a", "b"]].to_numpy()
     np.testing.assert_allclose(
         source.fold(plain, range(source.n_rows), 3)["total"], expected.sum(axis=0)
@@ -98,11 +98,11 @@ def test_partitions_without_rows_are_passed_over():
 def test_float32_and_missing_numbers_of_frames():
     whole = frame().astype(dict.fromkeys("abcd", np.float32))
     whole["a"] = whole["a"].astype("Float32")
-    source = DaskSource.from_frame(dd.from_pandas(whole, npartitions=2), columns=list("abcd"))
+    source = DaskTable.from_frame(dd.from_pandas(whole, npartitions=2), columns=list("abcd"))
     assert source.read(range(1), RowDraws(0, range(1)))["x"].dtype == np.float32
     whole["flag"] = pd.array([1] * N, dtype="Int64")
     whole.loc[150, "flag"] = pd.NA
-    source = DaskSource.from_frame(dd.from_pandas(whole, npartitions=2), y="flag")
+    source = DaskTable.from_frame(dd.from_pandas(whole, npartitions=2), y="flag")
     with refuses("not_finite", name="column 'flag'", n_rows=1, first=150):
         source.fold(plain, range(N), 50)
 
@@ -118,17 +118,17 @@ def test_float32_and_missing_numbers_of_frames():
 )
 def test_columns_that_do_not_fit(how, code, values):
     with refuses(code, **values):
-        DaskSource.from_frame(dd.from_pandas(frame(), npartitions=2), **how)
+        DaskTable.from_frame(dd.from_pandas(frame(), npartitions=2), **how)
 
 
 def test_frames_that_do_not_fit():
     lazy = dd.from_pandas(frame(), npartitions=2)
     with refuses("not_a_dask_array", kind="DataFrame"):
-        DaskSource(lazy)
+        DaskTable(lazy)
     with refuses("not_a_dask_frame", kind="DataFrame"):
-        DaskSource.from_frame(frame())
+        DaskTable.from_frame(frame())
     with refuses("no_features", names=["label"]):
-        DaskSource.from_frame(lazy[["label"]], y="label")
+        DaskTable.from_frame(lazy[["label"]], y="label")
 
 
 COLUMN = np.random.default_rng(6).integers(0, 9, size=N) / 4
@@ -170,7 +170,7 @@ def _objects_stay():
 @pytest.mark.parametrize("kind", TAKEN)
 def test_columns_that_pandas_takes_as_numbers_are_taken(kind):
     whole, lazy = rows_of(TAKEN[kind])
-    source = DaskSource.from_frame(lazy)
+    source = DaskTable.from_frame(lazy)
     expected = np.c_[whole["a"], COLUMN, np.ones(N)]
     np.testing.assert_array_equal(source.read(range(N), RowDraws(0, range(N)))["x"], expected)
     np.testing.assert_allclose(source.fold(plain, range(N), 50)["total"], expected.sum(axis=0))
@@ -199,7 +199,7 @@ def test_columns_that_pandas_refuses_are_refused_by_the_same_row(kind):
     for rows in (whole, lazy):
         with refuses("cell_not_a_number", name="X", column="b", row=row, cell=column[row]):
             model.fit(rows)
-    source = DaskSource.from_frame(lazy, columns=["a"], y="b")
+    source = DaskTable.from_frame(lazy, columns=["a"], y="b")
     with refuses("cell_not_a_number", column="b", row=row):
         source.pick(np.arange(150, 160))
     with refuses("cell_not_a_number", column="b"):

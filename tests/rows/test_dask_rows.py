@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from implicitmoments import HermiteProblem, implicit_moments
 from implicitmoments.rows import (
-    ArraySource,
-    DaskSource,
+    ArrayTable,
+    DaskTable,
     RowDraws,
     Rows,
     map_rows,
@@ -101,8 +101,8 @@ def test_any_chunks_give_the_sums_and_rows_of_an_array(
     x_chunks, y_chunks, column_chunk, ends, rows_per_block, single
 ):
     X, y, counts = table(np.float32 if single else np.float64)
-    whole = ArraySource(X, y=y, counts=counts)
-    source = DaskSource(
+    whole = ArrayTable(X, y=y, counts=counts)
+    source = DaskTable(
         da.from_array(X, chunks=(x_chunks, column_chunk)),
         y=da.from_array(y, chunks=(y_chunks,)),
         counts=da.from_array(counts, chunks=50),
@@ -126,7 +126,7 @@ def test_any_chunks_give_the_sums_and_rows_of_an_array(
 def test_the_bits_do_not_depend_on_the_scheduler():
     X, y, counts = table()
     columns = (da.from_array(a, chunks=17) for a in (X, y, counts))
-    source = DaskSource(next(columns), y=next(columns), counts=next(columns))
+    source = DaskTable(next(columns), y=next(columns), counts=next(columns))
     one = source.fold(measure, range(N), 8)
     with dask.config.set(scheduler="threads", num_workers=4):
         other = source.fold(measure, range(N), 8)
@@ -137,9 +137,9 @@ def test_nothing_is_computed_before_rows_are_asked_for():
     X, y, _ = table()
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=3)
     with dask.config.set(scheduler=refuse):
-        source = DaskSource(da.from_array(X, chunks=(50, 2)), y=da.from_array(y, chunks=30))
+        source = DaskTable(da.from_array(X, chunks=(50, 2)), y=da.from_array(y, chunks=30))
         assert (source.n_rows, source.n_features, Rows(source).n) == (N, D, N)
-        assert DaskSource.from_frame(frame, y="d").n_features == 3
+        assert DaskTable.from_frame(frame, y="d").n_features == 3
         assert map_rows(source._columns["x"], np.sum).chunks == ((50, 50, 50, 50, 11),)
         assert map_rows(frame, np.sum, width=2).shape[1] == 2
         with pytest.raises(ComputedEarlyError):
@@ -148,7 +148,7 @@ def test_nothing_is_computed_before_rows_are_asked_for():
 
 def test_rows_of_a_frame_are_counted_once_by_one_column(watched):
     X, _, _ = table()
-    source = DaskSource.from_frame(
+    source = DaskTable.from_frame(
         dd.from_pandas(pd.DataFrame(X, columns=list("abcd")), npartitions=5), y="d"
     )
     assert source.n_rows == source.n_rows == N
@@ -166,7 +166,7 @@ def test_one_measure_one_result_and_a_tree_of_sums(watched):
 
     sizes = {}
     for chunk in (50, 1):
-        DaskSource(da.zeros((100, 2), chunks=(chunk, 2))).fold(heavy, range(100), 10)
+        DaskTable(da.zeros((100, 2), chunks=(chunk, 2))).fold(heavy, range(100), 10)
         sizes[chunk] = len(cloudpickle.dumps(watched.graphs[-1]))
         assert len(watched.wanted[-1]) == 1
     assert sizes[50] < 2 * held.nbytes
@@ -176,7 +176,7 @@ def test_one_measure_one_result_and_a_tree_of_sums(watched):
 
 
 def test_only_partitions_that_are_asked_for_are_computed(watched):
-    source = DaskSource(da.zeros((100, 2), chunks=(10, 2)))
+    source = DaskTable(da.zeros((100, 2), chunks=(10, 2)))
     source.fold(plain, range(25, 41), 4)
     assert watched.tasks("fold-") == 1 + 3 + 1
     source.pick(np.array([3, 4, 99]))
@@ -201,7 +201,7 @@ class Stored:
 
 def test_a_row_is_read_without_the_rest_of_its_chunk():
     stored = Stored(np.ones((1_000, 2)))
-    source = DaskSource(da.from_array(stored, chunks=(500, 2), asarray=False))
+    source = DaskTable(da.from_array(stored, chunks=(500, 2), asarray=False))
     np.testing.assert_array_equal(source.read(range(1), RowDraws(0, range(1)))["x"], [[1.0, 1.0]])
     assert max(stored.lengths) == 1
     source.fold(plain, range(1_000), 100)
@@ -212,7 +212,7 @@ def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
     X, _, _ = table()
     sizes = set()
     for chunk in (1, N):
-        problem = HermiteProblem(DaskSource(da.from_array(X, chunks=(chunk, D))))
+        problem = HermiteProblem(DaskTable(da.from_array(X, chunks=(chunk, D))))
         data = cloudpickle.dumps(lambda block, rows, held=problem: held.weigh(2, block, rows))
         sizes.add(len(data))
     assert len(sizes) == 1
@@ -227,7 +227,7 @@ def test_a_source_leaves_its_rows_behind_when_it_is_pickled():
 def test_sums_before_are_added_and_the_end_is_told_once():
     X, _, _ = table()
     told = []
-    source = DaskSource(da.from_array(X, chunks=(20, D)))
+    source = DaskTable(da.from_array(X, chunks=(20, D)))
     first = source.fold(plain, range(90), 7)
     both = source.fold(
         plain, range(90, N), 7, initial=first, after=lambda sums, row: told.append((sums, row))
@@ -239,12 +239,12 @@ def test_sums_before_are_added_and_the_end_is_told_once():
 
 def test_views_pass_over_the_rows_where_they_are(watched):
     X, _, counts = table()
-    lazy = DaskSource(da.from_array(X, chunks=(20, D)))
+    lazy = DaskTable(da.from_array(X, chunks=(20, D)))
     found, expected = (
         Rows(source, linear=2.0, rows_per_block=16)
         .transformed(lambda b: {**b, "x": b["x"] ** 3})
         .weighted(counts)
-        for source in (lazy, ArraySource(X))
+        for source in (lazy, ArrayTable(X))
     )
 
     def counted(block):
@@ -261,7 +261,7 @@ def test_moments_are_those_of_the_array():
     X, _, _ = table()
     both = [
         implicit_moments(HermiteProblem(rows), n_components=2, order=4, random_state=0)
-        for rows in (X, DaskSource(da.from_array(X, chunks=(70, 3))))
+        for rows in (X, DaskTable(da.from_array(X, chunks=(70, 3))))
     ]
     np.testing.assert_allclose(both[0].hermite(X[:9]), both[1].hermite(X[:9]), rtol=1e-9)
 
@@ -271,7 +271,7 @@ def test_rows_that_lie_askew_in_memory_give_the_same_bits():
     askew = np.frombuffer(b"-" + X.tobytes(), np.uint8)[1:].view(np.float64).reshape(X.shape)
     assert not askew.flags.aligned
     sums = [
-        DaskSource(da.from_array(rows, chunks=(50, -1), asarray=False, name=False)).fold(
+        DaskTable(da.from_array(rows, chunks=(50, -1), asarray=False, name=False)).fold(
             lambda block, rows: {"gram": block["x"].T @ block["x"]}, range(N), 50
         )
         for rows in (X, askew, np.asfortranarray(X))
@@ -284,7 +284,7 @@ THREADS = """
 import threading
 import dask, dask.array as da, numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
-from implicitmoments.rows import DaskSource
+from implicitmoments.rows import DaskTable
 
 def blas_threads():
     return max(i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas")
@@ -297,7 +297,7 @@ def measure(block, rows):
     seen.add((threading.current_thread().name, blas_threads()))
     return {"n": np.asarray(len(rows))}
 
-source = DaskSource(da.zeros((400, 2), chunks=(100, 2)))
+source = DaskTable(da.zeros((400, 2), chunks=(100, 2)))
 with threadpool_limits(2, "blas"), dask.config.set(scheduler="threads", num_workers=2):
     before = blas_threads()
     total = source.fold(measure, range(400), 2)["n"]
@@ -327,7 +327,7 @@ def test_answers_are_lazy_and_in_the_chunks_of_the_rows():
 
 def test_rows_that_passed_are_not_checked_again():
     X = np.ones((40, 2))
-    source = DaskSource(da.from_array(Stored(X), chunks=(10, 2), asarray=False, name=False))
+    source = DaskTable(da.from_array(Stored(X), chunks=(10, 2), asarray=False, name=False))
     source.fold(plain, range(20), 10)
     X[3] = np.nan
     with refuses("not_finite", first=3):

@@ -17,7 +17,7 @@ N, D = 1_500_000, 16  # 192 MB
 PASS = """
 import sys
 import numpy as np
-from implicitmoments.rows import ArraySource, BlockSource, open_file
+from implicitmoments.rows import ArrayTable, BlockSource, open_file
 
 kind, path, warm, N, D = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 
@@ -42,9 +42,9 @@ if warm:  # what is imported on first use does not count
         source.fold(measure, range(source.n_rows), 16_384)
 before = peak()
 if kind == "all":
-    source = ArraySource(np.load(path))
+    source = ArrayTable(np.load(path))
 elif kind == "mapped":
-    source = ArraySource(np.load(path, mmap_mode="r"))
+    source = ArrayTable(np.load(path, mmap_mode="r"))
 elif kind == "blocks":
     source = BlockSource(blocks())
 else:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from implicitmoments.column_names import unnamed_columns
-from implicitmoments.rows import ArraySource, BlockSource, RowDraws, Rows, open_file
+from implicitmoments.rows import ArrayTable, BlockSource, RowDraws, Rows, open_file
 from implicitmoments.rows.files import file_parts
 from support import refuses
 
@@ -100,7 +100,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one[name], other[name])
 
 
-REFERENCE = ArraySource(X, y=Y, counts=COUNTS)
+REFERENCE = ArrayTable(X, y=Y, counts=COUNTS)
 RANGES = st.tuples(st.integers(0, N), st.integers(0, N)).map(lambda ends: range(*sorted(ends)))
 
 

@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from implicitmoments.rows import (
-    ArraySource,
-    as_source,
+    ArrayTable,
+    as_table,
 )
 
 OF_FOLDS = """
 import threading
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
-from implicitmoments.rows import ArraySource, threads_for_folds
+from implicitmoments.rows import ArrayTable, threads_for_folds
 
 def blas_threads():
     return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
 
 def seen_threads():
     seen = set()
-    ArraySource(np.ones((1_000, 2))).fold(
+    ArrayTable(np.ones((1_000, 2))).fold(
         lambda block, rows: seen.add(threading.get_ident()) or {}, range(1_000), 10
     )
     return seen
@@ -59,7 +59,7 @@ import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 import dask, dask.array as da
 import implicitmoments as im
-from implicitmoments.rows import ArraySource, CallableSource, DaskSource
+from implicitmoments.rows import ArrayTable, GeneratedTable, DaskTable
 
 X = np.random.default_rng(0).normal(size=(400, 2))
 model = im.SphericalMixture(1, random_state=0).fit(X)
@@ -76,14 +76,14 @@ def answer(during):
             during()
         return X[at.start : at.stop]
 
-    model.predict(CallableSource(rows, 400))
+    model.predict(GeneratedTable(rows, 400))
 
 def fold(during):
-    ArraySource(X).fold(lambda block, rows: during() or {"n": 1}, range(400), 2)
+    ArrayTable(X).fold(lambda block, rows: during() or {"n": 1}, range(400), 2)
 
 def task(during):
     with dask.config.set(scheduler="synchronous"):
-        source = DaskSource(da.from_array(X, chunks=(400, 2)))
+        source = DaskTable(da.from_array(X, chunks=(400, 2)))
         source.fold(lambda block, rows: during() or {"n": 1}, range(400), 100)
 
 def overlap(first, second):
@@ -169,5 +169,5 @@ def test_a_forked_process_does_not_inherit_the_limits_of_other_threads():
 def test_local_rows_are_numpy_arrays(xp):
     x = xp.ones((3, 2))
     local = isinstance(x, np.ndarray)
-    assert ArraySource(x).local is local
-    assert not as_source(lambda rows, rng: rng.normal(3)).local
+    assert ArrayTable(x).local is local
+    assert not as_table(lambda rows, rng: rng.normal(3)).local

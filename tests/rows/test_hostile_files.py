@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 import zarr
 
-from implicitmoments.rows import CallableSource, RowDraws, open_file
+from implicitmoments.rows import GeneratedTable, RowDraws, open_file
 from support import refuses
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -264,7 +264,7 @@ def test_zarr_rows_that_are_claimed_take_no_memory(tmp_path):
 
 
 def test_rows_are_picked_from_very_many():
-    source = CallableSource(lambda rows, rng: {"x": np.array([[float(r)] for r in rows])}, 2**62)
+    source = GeneratedTable(lambda rows, rng: {"x": np.array([[float(r)] for r in rows])}, 2**62)
     rows = np.array([0, 1, 65_535, 65_536, 10**12, 2**60])
     np.testing.assert_array_equal(source.pick(rows)["x"][:, 0], rows.astype(float))
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from implicitmoments.rows import (
-    ArraySource,
-    CallableSource,
+    ArrayTable,
+    GeneratedTable,
     Journal,
     JournaledSource,
     Rows,
-    Source,
+    Table,
     describe_rows,
 )
 from support import refuses
@@ -72,13 +72,13 @@ def three_passes(source, measure):
 @pytest.mark.parametrize("every", [0, 1e9])
 def test_an_interruption_anywhere_changes_no_bit(tmp_path, every):
     whole = Gram()
-    expected = three_passes(ArraySource(X), whole)
+    expected = three_passes(ArrayTable(X), whole)
     for i in range(len(whole.seen)):
         measured = []
         for stop_at in (i, None):
             measure = Gram(stop_at)
             with Journal(tmp_path / f"{i}", every=every) as journal:
-                source = JournaledSource(ArraySource(X), journal)
+                source = JournaledSource(ArrayTable(X), journal)
                 if stop_at is None:
                     same(three_passes(source, measure), expected)
                 else:
@@ -95,8 +95,8 @@ def test_a_finished_fit_is_answered_without_measuring(tmp_path):
     for _ in range(2):
         measure = Gram()
         with Journal(tmp_path / "j") as journal:
-            found = three_passes(JournaledSource(ArraySource(X), journal), measure)
-    same(found, three_passes(ArraySource(X), Gram()))
+            found = three_passes(JournaledSource(ArrayTable(X), journal), measure)
+    same(found, three_passes(ArrayTable(X), Gram()))
     assert measure.seen == []
 
 
@@ -115,8 +115,8 @@ def test_another_pass_under_the_same_number_is_measured_and_drops_the_rest(tmp_p
     for first in (usual, {**usual, **other}, {**usual, **other}):
         measure = Gram()
         with Journal(tmp_path / "j") as journal:
-            source = JournaledSource(ArraySource(X), journal)
-            same(source.fold(measure, **first), ArraySource(X).fold(Gram(), **first))
+            source = JournaledSource(ArrayTable(X), journal)
+            same(source.fold(measure, **first), ArrayTable(X).fold(Gram(), **first))
             source.fold(measure, **{**usual, "what": "b"})
         measured.append(len(measure.seen))
     assert measured[0] >= 20
@@ -127,7 +127,7 @@ def test_another_pass_under_the_same_number_is_measured_and_drops_the_rest(tmp_p
 def test_other_rows_are_not_answered_by_those_picked_before(tmp_path):
     for rows in ([1, 2], [1, 3], [1, 3]):
         with Journal(tmp_path / "j") as journal:
-            block = JournaledSource(ArraySource(X, y=X[:, 0]), journal).pick(np.array(rows))
+            block = JournaledSource(ArrayTable(X, y=X[:, 0]), journal).pick(np.array(rows))
         np.testing.assert_array_equal(block["x"], X[rows])
         np.testing.assert_array_equal(block["y"], X[rows, 0])
 
@@ -148,7 +148,7 @@ def test_other_rows_are_not_answered_by_those_picked_before(tmp_path):
 )
 def test_a_journal_changes_nothing(tmp_path_factory, passes, stop_at, every, library, dtype):
     x = library.asarray(X.astype(dtype))
-    counted = ArraySource(x, y=x[:, 0], counts=library.arange(N))
+    counted = ArrayTable(x, y=x[:, 0], counts=library.arange(N))
 
     def measure(block, rows):
         xp = library
@@ -184,9 +184,9 @@ def test_a_journal_changes_nothing(tmp_path_factory, passes, stop_at, every, lib
 KILLED = """
 import hashlib, os, signal, sys
 import numpy as np
-from implicitmoments.rows import CallableSource, Journal, JournaledSource, describe_rows
+from implicitmoments.rows import GeneratedTable, Journal, JournaledSource, describe_rows
 
-source = CallableSource(lambda rows, rng: rng.normal(4), n_rows=2_000)
+source = GeneratedTable(lambda rows, rng: rng.normal(4), n_rows=2_000)
 
 def fit(source, started=None):
     A, blocks = np.eye(4), []
@@ -235,7 +235,7 @@ def test_a_fit_killed_eight_times_ends_with_the_same_bits(tmp_path):
     assert int(all_blocks) == 120
 
 
-class Rarely(Source):
+class Rarely(Table):
     """Adds up elsewhere, and tells at the end alone."""
 
     n_rows, n_features = N, D
@@ -264,7 +264,7 @@ LAST_BLOCKS = """
 from threadpoolctl import threadpool_info, threadpool_limits
 import sys
 import numpy as np
-from implicitmoments.rows import ArraySource, Journal, JournaledSource
+from implicitmoments.rows import ArrayTable, Journal, JournaledSource
 
 X, seen, interrupted, few = np.zeros((47, 3)), [], [], []
 
@@ -282,10 +282,10 @@ with threadpool_limits(2, user_api="blas"):
     for _ in range(2):
         with Journal(sys.argv[1], every=0) as journal:
             try:
-                sums = JournaledSource(ArraySource(X), journal).fold(measure, range(47), 2)
+                sums = JournaledSource(ArrayTable(X), journal).fold(measure, range(47), 2)
             except KeyError:
                 continue
-    ArraySource(X).fold(lambda block, rows: few.append(threads()) or {}, range(4), 2)
+    ArrayTable(X).fold(lambda block, rows: few.append(threads()) or {}, range(4), 2)
 print(sums, set(seen), set(few))
 """
 
@@ -308,14 +308,14 @@ def test_large_sums_that_are_computed_at_once_are_not_kept(tmp_path):
 
     for _ in range(2):
         with Journal(tmp_path / "j") as journal:
-            source = JournaledSource(ArraySource(X), journal)
+            source = JournaledSource(ArrayTable(X), journal)
             assert source.fold(measure, range(1), 1)["a"].shape == (10**9,)
             source.fold(lambda b, r: calls.append("small") or {"a": 1.0}, range(1), 1)
     assert calls == ["large", "small", "large"]
 
 
 def test_rows_are_read_and_counted_as_before(tmp_path):
-    plain = ArraySource(X, counts=np.arange(N))
+    plain = ArrayTable(X, counts=np.arange(N))
     with Journal(tmp_path / "j") as journal:
         source = JournaledSource(plain, journal)
         assert (source.n_rows, source.n_features) == (N, D)
@@ -326,7 +326,7 @@ def test_rows_are_read_and_counted_as_before(tmp_path):
 
 def test_a_source_travels_without_its_rows(tmp_path):
     with Journal(tmp_path / "j") as journal:
-        journaled = JournaledSource(ArraySource(np.ones((10_000, 2))), journal)
+        journaled = JournaledSource(ArrayTable(np.ones((10_000, 2))), journal)
         sent = pickle.dumps(journaled)
         assert len(sent) < 200
         there = pickle.loads(sent)
@@ -341,7 +341,7 @@ def test_progress_is_told_after_blocks_and_at_the_end(tmp_path):
     told, heard = [], []
     for stop_at in (3, None):
         with Journal(tmp_path / "j", every=0) as journal:
-            source = JournaledSource(ArraySource(X), journal)
+            source = JournaledSource(ArrayTable(X), journal)
             rows = Rows(source, rows_per_block=10, progress=lambda *words: told.append(words))
             try:
                 for _ in range(2):
@@ -358,29 +358,29 @@ def test_progress_is_told_after_blocks_and_at_the_end(tmp_path):
     assert [row for _, row in heard] == [17, 27, 37, 47, 17, 27, 37, 47]
     with Journal(tmp_path / "j") as journal:  # answered: the end is told
         told.clear()
-        source = JournaledSource(ArraySource(X), journal)
+        source = JournaledSource(ArrayTable(X), journal)
         rows = Rows(source, rows_per_block=10, progress=lambda *words: told.append(words))
         rows.fold_numbered(Gram(0), range(7, N), what="sums")
     assert told == [("sums", 40, 40)]
 
 
 def test_rows_are_told_apart_by_their_description(tmp_path):
-    described = describe_rows(ArraySource(X))
+    described = describe_rows(ArrayTable(X))
     assert (described["rows"], described["columns"]) == (N, D)
     assert (described["library"], described["type"]) == ("numpy", "float64")
-    assert describe_rows(ArraySource(X.copy(order="F"))) == described
+    assert describe_rows(ArrayTable(X.copy(order="F"))) == described
     long = np.zeros((1_000, 2))
     digests = set()
     for row in (None, 0, 500, 999):
         changed = long.copy()
         if row is not None:
             changed[row, 1] = 1e-300
-        digests.add(describe_rows(ArraySource(changed))["digest"])
+        digests.add(describe_rows(ArrayTable(changed))["digest"])
     assert len(digests) == 4
-    endless = CallableSource(lambda rows, rng: rng.normal(2))
+    endless = GeneratedTable(lambda rows, rng: rng.normal(2))
     assert describe_rows(endless)["rows"] is None
     Journal(tmp_path / "j", described).close()
     with refuses("checkpoint_of_another_fit") as caught:
-        Journal(tmp_path / "j", describe_rows(ArraySource(X.astype("f4"))))
+        Journal(tmp_path / "j", describe_rows(ArrayTable(X.astype("f4"))))
     assert caught.error.values["differences"]["type"] == ['"float64"', '"float32"']
     assert os.listdir(tmp_path) == ["j"]

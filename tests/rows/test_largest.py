@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from implicitmoments.rows import LARGEST, ArraySource, add_sums
+from implicitmoments.rows import LARGEST, ArrayTable, add_sums
 
 
 def test_the_larger_is_kept_and_sums_are_added():
@@ -19,5 +19,5 @@ def test_a_pass_finds_the_largest(rng, rows_per_block):
     def measure(block, rows):
         return {LARGEST + "x": float(np.max(block["x"])), "rows": len(rows)}
 
-    sums = ArraySource(x).fold(measure, range(100), rows_per_block)
+    sums = ArrayTable(x).fold(measure, range(100), rows_per_block)
     assert sums == {LARGEST + "x": x.max(), "rows": 100}

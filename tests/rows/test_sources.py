@@ -3,12 +3,12 @@ import pytest
 
 from implicitmoments import HermiteProblem
 from implicitmoments.rows import (
-    ArraySource,
-    CallableSource,
-    DifferenceSource,
+    ArrayTable,
+    GeneratedTable,
+    PairDifferences,
     DrawPurpose,
     RowDraws,
-    as_source,
+    as_table,
 )
 from support import refuses
 
@@ -18,7 +18,7 @@ def read(source, rows):
 
 
 def test_arrays_are_read_in_their_own_library(xp):
-    source = ArraySource(xp.asarray(np.arange(12.0).reshape(6, 2)), y=xp.arange(6))
+    source = ArrayTable(xp.asarray(np.arange(12.0).reshape(6, 2)), y=xp.arange(6))
     block = read(source, range(2, 4))
     assert (source.n_rows, source.n_features) == (6, 2)
     assert type(block["x"]) is type(xp.ones(1))
@@ -27,24 +27,24 @@ def test_arrays_are_read_in_their_own_library(xp):
 
 
 def test_functions_make_rows_by_number():
-    source = as_source(lambda rows, rng: rng.normal(3))
+    source = as_table(lambda rows, rng: rng.normal(3))
     assert (source.n_rows, source.n_features) == (None, 3)
     np.testing.assert_array_equal(
         read(source, range(5, 9))["x"], read(source, range(20))["x"][5:9]
     )
-    named = CallableSource(lambda rows, rng: {"x": rng.normal(2), "y": rng.normal()}, n_rows=10)
+    named = GeneratedTable(lambda rows, rng: {"x": rng.normal(2), "y": rng.normal()}, n_rows=10)
     assert set(read(named, range(4))) == {"x", "y"}
-    assert as_source(named) is named
+    assert as_table(named) is named
 
 
 def test_differences_pair_neighbouring_rows():
     X = np.arange(14.0).reshape(7, 2) ** 2
-    source = DifferenceSource(as_source(X))
+    source = PairDifferences(as_table(X))
     assert source.n_rows == 3
     np.testing.assert_allclose(
         read(source, range(1, 3))["x"], (X[[2, 4]] - X[[3, 5]]) / np.sqrt(2)
     )
-    endless = DifferenceSource(as_source(lambda rows, rng: rng.normal(3)))
+    endless = PairDifferences(as_table(lambda rows, rng: rng.normal(3)))
     assert endless.n_rows is None
     np.testing.assert_array_equal(
         read(endless, range(3, 5))["x"], read(endless, range(9))["x"][3:5]
@@ -52,7 +52,7 @@ def test_differences_pair_neighbouring_rows():
 
 
 def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
-    from_pairs = HermiteProblem(DifferenceSource(as_source(lambda rows, rng: rng.normal(3))))
+    from_pairs = HermiteProblem(PairDifferences(as_table(lambda rows, rng: rng.normal(3))))
     rows = range(500)
     block = from_pairs.draw(4, rows, RowDraws(0, rows, (DrawPurpose.AUXILIARY, 4)))
     both = np.corrcoef(block["x"].ravel(), block["y"].ravel())[0, 1]
@@ -62,28 +62,28 @@ def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
 @pytest.mark.parametrize(
     ("build", "code"),
     [
-        (lambda: ArraySource(np.ones(3)), "wrong_axes"),
-        (lambda: ArraySource(np.ones((0, 3))), "no_rows"),
-        (lambda: ArraySource([["a"]]), "not_numeric"),
-        (lambda: ArraySource([[1.0], [np.nan]]), "not_finite"),
+        (lambda: ArrayTable(np.ones(3)), "wrong_axes"),
+        (lambda: ArrayTable(np.ones((0, 3))), "no_rows"),
+        (lambda: ArrayTable([["a"]]), "not_numeric"),
+        (lambda: ArrayTable([[1.0], [np.nan]]), "not_finite"),
         (
-            lambda: ArraySource(np.ones((3, 2)), y=np.ones(2)),
+            lambda: ArrayTable(np.ones((3, 2)), y=np.ones(2)),
             "wrong_length",
         ),
-        (lambda: ArraySource(np.ones((2, 2)), y=[1, np.inf]), "not_finite"),
+        (lambda: ArrayTable(np.ones((2, 2)), y=[1, np.inf]), "not_finite"),
         (
-            lambda: as_source(lambda rows, rng: np.ones((2, 2))),
+            lambda: as_table(lambda rows, rng: np.ones((2, 2))),
             "wrong_length",
         ),
         (
-            lambda: as_source(lambda rows, rng: {"z": 1}),
+            lambda: as_table(lambda rows, rng: {"z": 1}),
             "points_missing",
         ),
         (
-            lambda: CallableSource(lambda rows, rng: 0, n_rows=0),
+            lambda: GeneratedTable(lambda rows, rng: 0, n_rows=0),
             "not_positive",
         ),
-        (lambda: DifferenceSource(ArraySource(np.ones((1, 2)))), "too_few_rows"),
+        (lambda: PairDifferences(ArrayTable(np.ones((1, 2)))), "too_few_rows"),
     ],
 )
 def test_rows_that_do_not_fit(build, code):
@@ -93,7 +93,7 @@ def test_rows_that_do_not_fit(build, code):
 
 def test_a_function_that_changes_its_width():
     with refuses("features_changed", n_features=2, expected=1):
-        read(as_source(lambda rows, rng: rng.normal(len(rows))), range(2))
+        read(as_table(lambda rows, rng: rng.normal(len(rows))), range(2))
 
 
 def test_a_bad_row_of_a_function_is_named_by_its_number():
@@ -103,4 +103,4 @@ def test_a_bad_row_of_a_function_is_named_by_its_number():
         return made
 
     with refuses("not_finite", name="x", n_rows=1, first=12):
-        read(as_source(rows_with_a_hole), range(10, 15))
+        read(as_table(rows_with_a_hole), range(10, 15))

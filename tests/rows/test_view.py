@@ -8,8 +8,8 @@ import pytest
 import implicitmoments as im
 from implicitmoments.arrays import row_keys
 from implicitmoments.rows import (
-    ArraySource,
-    CallableSource,
+    ArrayTable,
+    GeneratedTable,
     LabelMap,
     MemoryBudget,
     Rows,
@@ -143,9 +143,9 @@ def test_samples_are_random_and_have_the_size(X):
 
 
 def test_samples_depend_on_no_source(X):
-    made = CallableSource(lambda rows, rng: X[rows.start : rows.stop], n_rows=1_000)
+    made = GeneratedTable(lambda rows, rng: X[rows.start : rows.stop], n_rows=1_000)
     np.testing.assert_array_equal(
-        Rows(made).sample(64, 5).points, Rows(ArraySource(X)).sample(64, 5).points
+        Rows(made).sample(64, 5).points, Rows(ArrayTable(X)).sample(64, 5).points
     )
 
 
@@ -161,7 +161,7 @@ def test_rows_ordered_by_unit_are_sampled_fairly(period):
 
 
 def test_samples_are_limited_by_memory(X):
-    rows = Rows(ArraySource(X), budget=MemoryBudget(held=300))
+    rows = Rows(ArrayTable(X), budget=MemoryBudget(held=300))
     assert rows.sample(1_000, 0).n == 100
     assert rows.sample(1_000, 0, width=10).n == 30
     assert not rows.small
@@ -179,16 +179,16 @@ def test_single_precision_is_for_rows_that_are_near(X):
 def test_single_precision_ends_at_a_far_row_of_any_block(X, xp, far):
     X = X.copy()
     X[far] = 1e300
-    rows = Rows(ArraySource(xp.asarray(X)), rows_per_block=100)
+    rows = Rows(ArrayTable(xp.asarray(X)), rows_per_block=100)
     for found in (rows.mapped(np.zeros(3)).hold(single=True), rows.hold(single=True)):
         np.testing.assert_array_equal(found.points, X)
-    near = Rows(ArraySource(xp.asarray(X[1:700])), rows_per_block=100).mapped(np.zeros(3))
+    near = Rows(ArrayTable(xp.asarray(X[1:700])), rows_per_block=100).mapped(np.zeros(3))
     assert near.hold(single=True).points.dtype == np.float32
 
 
 def test_progress_is_reported(X):
     seen = []
-    rows = Rows(ArraySource(X), rows_per_block=400, progress=lambda *at: seen.append(at))
+    rows = Rows(ArrayTable(X), rows_per_block=400, progress=lambda *at: seen.append(at))
     rows.fold(total, what="rows")
     assert seen == [("rows", 400, 1_000), ("rows", 800, 1_000), ("rows", 1_000, 1_000)]
 
@@ -228,7 +228,7 @@ def test_views_of_every_library(xp, X):
 
 
 def test_blocks_of_all_rows_hold_those_of_no_weight(X):
-    rows = Rows(ArraySource(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
+    rows = Rows(ArrayTable(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
     assert [len(block["x"]) for block in rows.blocks()] == [150, 150, 150, 50]
     assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]
 
@@ -345,14 +345,14 @@ def test_samples_are_mapped_in_pieces():
     """The memory of a sample is that of its rows, and of one piece while it is mapped."""
     X = np.random.default_rng(0).normal(size=(50_000, 4))
     budget = MemoryBudget(block=2**15)  # pieces of 1,024 rows
-    rows = Rows(ArraySource(X), budget=budget).mapped(np.ones(4), np.eye(4)[:, ::-1])
+    rows = Rows(ArrayTable(X), budget=budget).mapped(np.ones(4), np.eye(4)[:, ::-1])
     tracemalloc.start()
     try:
         some = rows.sample(40_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    whole = Rows(ArraySource(X)).sample(40_000)
+    whole = Rows(ArrayTable(X)).sample(40_000)
     np.testing.assert_allclose(some.points[:, ::-1] + 1, whole.points, atol=1e-12)
     assert peak < 2.5 * some.points.nbytes  # with its row numbers; 4 if all were mapped at once
 

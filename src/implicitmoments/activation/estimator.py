@@ -44,11 +44,16 @@ from implicitmoments.problems.activation_sum import (
     degrees_to_try,
     parity_note,
 )
-from implicitmoments.rows import Block, RandomState, Rows, Whitening
-from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.normality import find_deviations, looks_standard
-from implicitmoments.rows.outliers import count_extreme_rows
-from implicitmoments.rows.sentinels import sentinel_notes
+from implicitmoments.rows import (
+    Block,
+    RandomState,
+    Rows,
+    Whitening,
+    count_extreme_rows,
+    find_deviations,
+    looks_standard,
+    open_rows,
+)
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -82,7 +87,7 @@ class ActivationSumRegressor(
     and no local optima; ``refine`` then fits the model itself by least squares.
 
     Every step is a pass over the rows in blocks, or uses a sample of them, so rows may be a
-    :class:`~implicitmoments.rows.Source` beyond memory. Arrays of other libraries are processed
+    :class:`~implicitmoments.rows.Table` beyond memory. Arrays of other libraries are processed
     where they are; fitted arrays and predictions are in the library of the rows.
 
     Parameters
@@ -283,9 +288,9 @@ class ActivationSumRegressor(
 
         Parameters
         ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
+        X : array, data frame or Table of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-            Not for a Source, which has it as a column.
+            Not for a Table, which has it as a column.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -340,7 +345,6 @@ class ActivationSumRegressor(
         deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
             notes.append(Note("moments_of_inputs_not_gaussian", deviations))
-            notes += sentinel_notes(rows, names)
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)

@@ -15,7 +15,7 @@ from implicitmoments.column_names import as_unnamed, column_place
 from implicitmoments.description import FileUnits, column_names, fit_columns
 
 if TYPE_CHECKING:
-    from implicitmoments.rows.files import FileSource
+    from implicitmoments.rows import FileTable
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class ModelColumns:
             columns = replace(columns, target=given["target"], from_model=own)
         return columns
 
-    def order(self, source: FileSource, columns: Columns, quiet: bool) -> list[int] | None:
+    def order(self, source: FileTable, columns: Columns, quiet: bool) -> list[int] | None:
         """Return the place of each feature among the columns that were typed; None for as given.
 
         A note says which column stands for which feature if names differ.

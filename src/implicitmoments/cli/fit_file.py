@@ -36,9 +36,7 @@ from implicitmoments.cli.sweep import compare_fits
 from implicitmoments.column_names import feature_places, unnamed_columns
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import SENTENCES, CodedError, InputError
-from implicitmoments.rows import Source
-from implicitmoments.rows.files import FileSource
-from implicitmoments.rows.files.columns import COUNTED, counts_rows
+from implicitmoments.rows import COUNTED, FileTable, Table, counts_rows
 from implicitmoments.saving import ModelFileError, save
 
 FEW_ROWS = 20  # per component, below which a note is printed: means then have errors of 0.2
@@ -72,7 +70,7 @@ def fit_file(
         if not quiet:
             _note_few_rows(models[-1], source)
             _note_columns(source, columns)
-        rows: Source = source
+        rows: Table = source
         if options.scale:
             scales = column_scales(source, progress)
             rows = ModelRows(
@@ -157,7 +155,7 @@ def _journal(model: Any, models: Sequence[Any], options: FitOptions) -> Path | N
     return path.with_name(f"{path.name}.k{model.n_components}")
 
 
-def _level(model: Any, rows: Source, own: ModelColumns) -> float | None:
+def _level(model: Any, rows: Table, own: ModelColumns) -> float | None:
     """Return how well a model describes the rows that were fitted, in the units of the file.
 
     The mean log density without outliers that the fit left out, or R²; None for clusters.
@@ -180,7 +178,7 @@ def _first_lines(
     return rows if score is None else [*rows, (model.score_name, f"{score:.5g}")]
 
 
-def _note_few_rows(model: Any, source: FileSource) -> None:
+def _note_few_rows(model: Any, source: FileTable) -> None:
     """Print before fitting that there are few rows per component."""
     k, n = model.n_components, source.n_rows
     if not isinstance(k, int) or k < 2:
@@ -190,7 +188,7 @@ def _note_few_rows(model: Any, source: FileSource) -> None:
         print_note("few_rows_per_component_asked", k=k, n=n / k)
 
 
-def _note_columns(source: FileSource, columns: Columns) -> None:
+def _note_columns(source: FileTable, columns: Columns) -> None:
     """Print which columns number the rows or hold what ``predict`` wrote, unless typed.
 
     Rows of several files may be numbered in each file: the first one is examined.

@@ -26,8 +26,7 @@ from implicitmoments.evaluation import bic
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import CHANCE
 from implicitmoments.registry import ESTIMATORS
-from implicitmoments.rows import Block
-from implicitmoments.rows.outliers import few_enough
+from implicitmoments.rows import Block, few_enough
 
 DENSITY, SQUARED_ERROR = "mean_log_density", "mean_squared_error"
 # of what is printed; JSON has the keys

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from implicitmoments.cli.console import bad_input, joined
-from implicitmoments.rows.files import TextFormat
+from implicitmoments.rows import TextFormat
 
 ARRAYS = (".npy", ".zarr")  # have no column names
 TAB = {"\\t": "\t", "tab": "\t"}  # how a tab is typed

@@ -26,15 +26,16 @@ from implicitmoments.cli.input_files import InputFiles
 from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows import (
     Block,
+    FileTable,
     Progress,
     RowDraws,
     Rows,
-    Source,
+    Table,
     leave_out_outliers,
     mean_and_covariance,
     open_file,
+    read_columns,
 )
-from implicitmoments.rows.files import FileSource, read_columns
 from implicitmoments.saving import load
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # relative to a mean: a column that is constant
@@ -54,7 +55,7 @@ OTHERS = {
 @contextmanager
 def open_table(
     files: InputFiles, columns: Columns, *, keep_missing: bool = False
-) -> Iterator[tuple[FileSource, CarriedColumns | None]]:
+) -> Iterator[tuple[FileTable, CarriedColumns | None]]:
     """Open files of rows, and the columns of them that are copied to the output.
 
     ``-`` is CSV from standard input, and a named pipe is read likewise. A file whose name does
@@ -144,7 +145,7 @@ def _copy(path: str, held: Path) -> None:
 
 def _open(
     files: InputFiles, places: Sequence[str], columns: Columns, keep_missing: bool
-) -> FileSource:
+) -> FileTable:
     """Open files; columns may be given by number if the files have no matching names."""
     typed, by_number = (_arguments(columns, numbers) for numbers in (files.unnamed, True))
     how: dict[str, Any] = {**vars(files.text), "keep_missing": keep_missing}
@@ -182,7 +183,7 @@ def _arguments(columns: Columns, numbers: bool) -> dict[str, Any]:
     }
 
 
-class ModelRows(Source):
+class ModelRows(Table):
     """Rows of a file as a model takes them: columns in its order, divided by its scale.
 
     ``order`` holds the columns of the source in the order of the model. ``feature_names`` and
@@ -193,7 +194,7 @@ class ModelRows(Source):
 
     def __init__(
         self,
-        source: Source,
+        source: Table,
         order: list[int] | None = None,
         scale: Floats | None = None,
         *,
@@ -226,7 +227,7 @@ class ModelRows(Source):
         return {**block, "x": x}
 
 
-def column_scales(source: Source, progress: Progress | None = None) -> Floats:
+def column_scales(source: Table, progress: Progress | None = None) -> Floats:
     """Return the standard deviation of each column without outliers; 1 for a constant one."""
     rows, _, _ = leave_out_outliers(Rows(source, progress=progress), 1)
     found = mean_and_covariance(rows)

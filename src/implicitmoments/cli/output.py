@@ -16,7 +16,7 @@ from implicitmoments.cli.console import bad_input, name_full_device, print_line,
 from implicitmoments.cli.description import as_json_text, print_document
 from implicitmoments.description import counted
 from implicitmoments.notes import printable
-from implicitmoments.rows.files import require
+from implicitmoments.rows import require
 from implicitmoments.saving import replace_file
 
 if TYPE_CHECKING:

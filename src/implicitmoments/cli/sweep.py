@@ -19,7 +19,7 @@ from implicitmoments.cli.console import bad_input
 from implicitmoments.evaluation import bic
 from implicitmoments.notes import QUIET, Note
 from implicitmoments.picture_data import Choice, compare_numbers
-from implicitmoments.rows import Block, Rows, Source, leave_out_outliers
+from implicitmoments.rows import Block, Rows, Table, leave_out_outliers
 
 RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 MOST_FITS = 100  # of one sweep: a range with a slip of the finger would never end
@@ -110,7 +110,7 @@ class Sweep:
         return table
 
 
-def compare_fits(models: Sequence[Any], rows: Source, log_volume: float) -> Sweep:
+def compare_fits(models: Sequence[Any], rows: Table, log_volume: float) -> Sweep:
     """Compare fitted models by BIC on the rows of the fit.
 
     ``log_volume`` is by how much log densities of scaled columns exceed those of the columns.

@@ -37,9 +37,14 @@ from implicitmoments.arrays import (
 from implicitmoments.moments import implicit_moments
 from implicitmoments.moments.mean_span import SphericalSpan, find_span
 from implicitmoments.problems import PairwiseDifferenceProblem
-from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
-from implicitmoments.rows.draws import Integers
-from implicitmoments.rows.view import LARGEST_SINGLE
+from implicitmoments.rows import (
+    Block,
+    Integers,
+    Rows,
+    Sums,
+    mean_and_covariance,
+    weights_of,
+)
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -93,6 +98,10 @@ class PairTest:
 def statistic(moments: Any, differences: Array) -> Floats:
     """Return P_t of differences (n, p)."""
     return np.asarray(to_numpy(moments.hermite(differences)), dtype=np.float64)
+
+
+# A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
+LARGEST_SINGLE = 100.0
 
 
 def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:

@@ -44,14 +44,16 @@ from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import (
     RandomState,
     Rows,
-    Source,
+    Table,
     Whitening,
     factor_covariance,
+    find_deviations,
+    looks_standard,
+    precision_of,
+    restore_columns,
+    restore_matrices,
     whitener_of,
 )
-from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
-from implicitmoments.rows.normality import find_deviations, looks_standard
-from implicitmoments.rows.sentinels import sentinel_notes
 from implicitmoments.validation import check_flag, check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
@@ -188,7 +190,7 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
         k = self.n_components
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
-            factor = factor_covariance(self.variance, rows.source.n_features, rows.columns)
+            factor = factor_covariance(self.variance, rows.table.n_features, rows.columns)
             rows = rows.mapped(linear=whitener_of(factor))
             span = find_span(rows, k, 1.0)
             reference = WhitenedSpan(span, factor)
@@ -431,7 +433,6 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         deviations, notes = find_deviations(rows, whitening, names), list[Note]()
         if deviations is not None:
             notes = [Note("moments_of_inputs_not_gaussian", deviations)]
-            notes += sentinel_notes(rows, names)
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
         return Notes(notes)
@@ -447,7 +448,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         return Notes()
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
-        if y is not None or (isinstance(X, Source) and "y" in X.first()):
+        if y is not None or (isinstance(X, Table) and "y" in X.first()):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
         return RowFunction(self.hypothesis_.log_marginal)
 
@@ -458,7 +459,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
 
         Parameters
         ----------
-        X : array of shape (n_points, n_features), data frame, or Source
+        X : array of shape (n_points, n_features), data frame, or Table
         n_samples : int
             Draws at each point.
         random_state : int, generator or None; by default that of the estimator

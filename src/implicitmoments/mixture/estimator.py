@@ -38,8 +38,7 @@ from implicitmoments.mixture.starts import (
     micro_components,
 )
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Block, Rows, as_seed
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import Block, Rows, as_seed, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,

@@ -15,8 +15,7 @@ from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components, component_stats
 from implicitmoments.notes import InputError, Note
-from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns
+from implicitmoments.rows import RandomState, Rows, restore_columns
 from implicitmoments.validation import (
     check_even_order,
     check_option,

@@ -27,12 +27,12 @@ from implicitmoments.rows import (
     Block,
     DrawPurpose,
     KeyedPermutation,
-    Measure,
+    NumberedMeasure,
     Progress,
     RowDraws,
     Rows,
-    Source,
     Sums,
+    Table,
     shares_of,
 )
 
@@ -50,7 +50,7 @@ class HermiteProblem(MomentProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Rows, Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Table, or callable
         The points x.
     weight : callable, optional
         ``weight(order)`` returns :math:`c_t` for all rows, ``(n_samples,)``, or None for all
@@ -89,7 +89,7 @@ class HermiteProblem(MomentProblem):
 
     def __init__(
         self,
-        points: Array | Source | Rows | Callable[[range, RowDraws], Any],
+        points: Array | Table | Rows | Callable[[range, RowDraws], Any],
         weight: Callable[[int], Array | None] | None = None,
         sample_weight: Array | None = None,
     ) -> None:
@@ -101,7 +101,7 @@ class HermiteProblem(MomentProblem):
                 kind=type(weight).__name__,
             )
         self.rows = Rows.of(points)
-        self.n_features, self.n_rows = self.rows.n_features, self.rows.source.n_rows
+        self.n_features, self.n_rows = self.rows.n_features, self.rows.table.n_rows
         if sample_weight is not None:
             self.rows = self.rows.weighted(self._counted(sample_weight))
         # orders with the same weights can be combined
@@ -199,11 +199,11 @@ class HermiteProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, weights and fresh auxiliary normals."""
-        block = self.rows.read(rows, rng.fork(DrawPurpose.ROWS))
+        block = self.rows.read(rows, rng.seed)
         return self._inputs(order, block, rows, rng, self._mean_count)
 
     def _fold(
-        self, order: int, measure: Measure, rows: range, size: int, seed: int, after: After
+        self, order: int, measure: NumberedMeasure, rows: range, size: int, seed: int, after: After
     ) -> Sums:
         """Pass over the rows where they are."""
         self.prepare([order])
@@ -213,8 +213,11 @@ class HermiteProblem(MomentProblem):
             rng = RowDraws(seed, rows, (DrawPurpose.AUXILIARY, order))
             return measure(self._inputs(order, block, rows, rng, mean_count), rows)
 
-        sized = replace(self.rows, rows_per_block=size)
-        return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed, after=after)
+        def progress(_: str, done: int, __: int) -> None:
+            after(rows.start + done)
+
+        sized = replace(self.rows, rows_per_block=size, progress=progress)
+        return sized.fold_numbered(dressed, rows, what=f"order {order}", seed=seed)
 
     @property
     def _mean_count(self) -> float:

@@ -30,8 +30,7 @@ from implicitmoments.moments.subspace import (
 )
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
-from implicitmoments.rows import DrawPurpose, RowDraws, blocks
-from implicitmoments.rows.fold import DEFAULT_BUDGET
+from implicitmoments.rows import DEFAULT_BUDGET, DrawPurpose, RowDraws, blocks
 from implicitmoments.validation import check_whole
 
 Sampler: TypeAlias = Callable[[RowDraws], Array]

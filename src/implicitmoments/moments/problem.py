@@ -24,14 +24,14 @@ from implicitmoments.rows import (
     Block,
     DrawPurpose,
     KeyedPermutation,
-    Measure,
+    NumberedMeasure,
     Progress,
     RowDraws,
     Sums,
     blocks,
     fold_blocks,
+    take_along,
 )
-from implicitmoments.rows.sources import take_along
 
 ON_HOST = np.zeros((0, 0))  # draws of a problem are generated on the host
 
@@ -151,7 +151,7 @@ class MomentProblem(ABC):
         return vectors
 
     def _fold(
-        self, order: int, measure: Measure, rows: range, size: int, seed: int, after: After
+        self, order: int, measure: NumberedMeasure, rows: range, size: int, seed: int, after: After
     ) -> Sums:
         """Sum ``measure(inputs, rows)`` of the inputs of ``circuit(order)`` in blocks of rows."""
 
@@ -169,7 +169,8 @@ class MomentProblem(ABC):
                     )
             return inputs
 
-        return fold_blocks(read, measure, blocks(rows, size), None, after)
+        pieces = ((piece, read(piece)) for piece in blocks(rows, size))
+        return fold_blocks(pieces, measure, -(-len(rows) // size), after)
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ class CircuitMeans:
                     sums[str(i)] = total(circuit, picked, block.start)
             return sums
 
-        def after(_: Sums, done: int) -> None:
+        def after(done: int) -> None:
             if self.progress is not None:
                 self.progress(f"order {order}", done - passed.start, len(passed))
 

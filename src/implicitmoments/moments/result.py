@@ -19,8 +19,7 @@ from implicitmoments.moments.implicit import Auxiliary, InnerProduct, Query, Run
 from implicitmoments.moments.problem import MomentProblem
 from implicitmoments.notes import InputError, Notes
 from implicitmoments.projections import read_inputs
-from implicitmoments.rows import RandomState, as_seed, blocks
-from implicitmoments.rows.fold import DEFAULT_BUDGET
+from implicitmoments.rows import DEFAULT_BUDGET, RandomState, as_seed, blocks
 from implicitmoments.validation import check_enough_rows, check_whole
 
 

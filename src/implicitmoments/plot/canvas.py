@@ -15,9 +15,7 @@ from implicitmoments.description import FileUnits, as_floats, column_names, coun
 from implicitmoments.estimator import FittedEstimator
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
-from implicitmoments.rows import Rows, draw_numbers
-from implicitmoments.rows.files import MissingLibraryError
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import MissingLibraryError, Rows, draw_numbers, open_rows
 from implicitmoments.validation import check_whole
 
 if TYPE_CHECKING:
@@ -175,9 +173,8 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         )
     with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
         rows = Rows.of(opened)
-        n, block = rows.n, rows.sample(max_rows, 0).block
-        drawn = draw_numbers(n, max_rows, 0)  # as Rows.sample draws them
-        numbers = rows.source._file_rows(drawn)
+        n, sample = rows.n, rows.sample(max_rows, 0)
+        block, numbers = sample.block, sample.numbers
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     x, target = as_floats(block["x"]), target_name(model, y)
     names, units = column_names(model), FileUnits.of(model)

@@ -11,7 +11,7 @@ from implicitmoments.arrays import Array, Floats
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.notes import InputError, Note
 from implicitmoments.problems.activations import Activation, as_activation
-from implicitmoments.rows import Block, Rows, Source, Whitening
+from implicitmoments.rows import Block, Rows, Table, Whitening
 
 PARITY = range(20)  # orders by which an activation is even or odd
 SMALLEST_COEFFICIENT = 1e-12  # rounding: a sine of a multiple of π is not exactly zero
@@ -31,8 +31,8 @@ class ActivationSumProblem(HermiteProblem):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-    y : array of shape (n_samples,), or None for Rows and Source
+    X : array of shape (n_samples, n_features), or Rows or Table with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Table
     activation : str, Activation or callable
         The function :math:`\sigma`, as accepted by :func:`as_activation`.
     biased : bool, default False
@@ -60,7 +60,7 @@ class ActivationSumProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source | Rows,
+        X: Array | Table | Rows,
         y: Array | None,
         activation: str | Activation | Callable[[Array], Array],
         *,

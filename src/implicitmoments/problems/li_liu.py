@@ -14,7 +14,7 @@ import math
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.circuits import Circuit, unit, vector
 from implicitmoments.moments import MomentProblem
-from implicitmoments.rows import Block, DrawPurpose, RowDraws, Source, as_source
+from implicitmoments.rows import Block, RowDraws, Rows, Table, as_table
 from implicitmoments.validation import check_whole
 
 
@@ -106,7 +106,7 @@ class LiLiuMixtureProblem(MomentProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Source, or callable
+    points : array of shape (n_samples, n_features), Table, or callable
         Rows of the mixture.
 
     See Also
@@ -121,8 +121,8 @@ class LiLiuMixtureProblem(MomentProblem):
     <circuit of order 4, size 32, inputs: x, z1, z2>
     """
 
-    def __init__(self, points: Array | Source) -> None:
-        self.source = as_source(points)
+    def __init__(self, points: Array | Table) -> None:
+        self.source = as_table(points)
         self.n_features, self.n_rows = self.source.n_features, self.source.n_rows
 
     def circuit(self, order: int) -> Circuit:
@@ -131,7 +131,7 @@ class LiLiuMixtureProblem(MomentProblem):
 
     def draw(self, order: int, rows: range, rng: RowDraws) -> Block:
         """Return points, and an independent Gaussian for every pair of slots."""
-        x = self.source.read(rows, rng.fork(DrawPurpose.ROWS))["x"]
+        x = Rows(self.source).read(rows, rng.seed)["x"]
         auxiliary = {
             name: move_like(rng.normal(self.n_features), x) for name in li_liu_names(order)
         }

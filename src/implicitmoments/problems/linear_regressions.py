@@ -11,7 +11,7 @@ import numpy as np
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, Rows, Source, Sums, Whitening, weights_of
+from implicitmoments.rows import Block, Rows, Sums, Table, Whitening, weights_of
 from implicitmoments.validation import check_option, check_positive_number
 
 
@@ -72,8 +72,8 @@ class RegressionMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-    y : array of shape (n_samples,), or None for Rows and Source
+    X : array of shape (n_samples, n_features), or Rows or Table with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Table
     weights : {"orthogonal", "monomial", "fourier"}, default "orthogonal"
         The monic orthogonal polynomial of the distribution of y over t!, the paper's
         :math:`y^t / t!`, or :math:`\cos(\omega y)` and :math:`\sin(\omega y)` over
@@ -106,7 +106,7 @@ class RegressionMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source | Rows,
+        X: Array | Table | Rows,
         y: Array | None,
         *,
         weights: str = "orthogonal",

@@ -14,18 +14,19 @@ from implicitmoments.datasets import Truth
 from implicitmoments.moments import HermiteProblem, MomentProblem
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import (
-    ArraySource,
+    ArrayTable,
     Block,
-    DifferenceSource,
     KeyedPermutation,
+    PairDifferences,
     RowDraws,
     Rows,
-    Source,
-    as_source,
+    Table,
+    as_table,
     factor_covariance,
+    take_along,
+    take_places,
     whitener_of,
 )
-from implicitmoments.rows.sources import take_along
 from implicitmoments.validation import check_positive_number
 
 
@@ -39,7 +40,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Rows, Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Table, or callable
         Rows of the mixture.
     variance : float or array of shape (n_features, n_features), default 1.0
         The common variance :math:`\sigma^2` of the components, or their covariance
@@ -68,7 +69,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source | Rows | Callable[[range, RowDraws], Any],
+        points: Array | Table | Rows | Callable[[range, RowDraws], Any],
         *,
         variance: Any = 1.0,
         center: Array | None = None,
@@ -110,7 +111,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Rows, Source, or callable
+    points : array of shape (n_samples, n_features), Rows, Table, or callable
         Rows of the mixture. An array is shuffled, by a permutation that depends on its length
         alone; then rows 2i and 2i + 1 make one difference.
     sample_weight : array of shape (n_samples,), optional
@@ -132,18 +133,18 @@ class PairwiseDifferenceProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source | Rows | Callable[[range, RowDraws], Any],
+        points: Array | Table | Rows | Callable[[range, RowDraws], Any],
         *,
         sample_weight: Array | None = None,
     ) -> None:
-        source = points.hold().source if isinstance(points, Rows) else as_source(points)
+        source = points.hold().table if isinstance(points, Rows) else as_table(points)
         weights = None
         if sample_weight is not None:
             weights = as_real_array(sample_weight, "sample_weight", 1)
-        if isinstance(source, ArraySource):
+        if isinstance(source, ArrayTable):
             # neighbours of sorted rows are of one component, and their differences only noise
             places = np.argsort(KeyedPermutation(source.n).places(range(source.n)))
-            source = ArraySource(**source.pick(places))
+            source = ArrayTable.of(take_places(source.block, places))
             weights = None if weights is None else take_along(weights, places)
         elif source.n_rows is not None:
             self.notes = (Note("neighbours_paired"),)
@@ -151,7 +152,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
         if weights is not None:
             last = 2 * (int(weights.shape[0]) // 2)
             counts = weights[0:last:2] * weights[1:last:2]
-        super().__init__(DifferenceSource(source), sample_weight=counts)
+        super().__init__(PairDifferences(source), sample_weight=counts)
 
 
 class PopulationProblem(MomentProblem):
