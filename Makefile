@@ -31,9 +31,9 @@ test-slow: $(VENV)/.dev
 test-lowest: $(LOWEST)/.dev
 	SCIPY_ARRAY_API=1 $(subst $(BIN),$(LOWEST)/bin,$(PYTEST)) -m "not slow" $(TESTS)
 
-# Five times: in random order, under load, in the background and under nohup.
+# In a random order, which the head of the output names, and with more workers than cores.
 stress: $(VENV)/.dev
-	$(subst -m pytest,tests/stress.py,$(PYTEST)) -m "not slow" $(TESTS)
+	$(subst -n 2,-n 6,$(PYTEST)) --order $(or $(SEED),$(shell date +%s)) -m "not slow" $(TESTS)
 
 # Lines of src that the tests run; TESTS=tests/cli for those of some tests, without the bound.
 coverage: $(VENV)/.dev

@@ -37,7 +37,7 @@ def use_command(folder, data):
     columns = "height_cm,weight_kg,age,sleep_h"
     model, page = str(folder / "people.im"), folder / "report.html"
     for words in (
-        ["fit", "mixture", data, "--columns", columns, "-k", "4", "--scale", "-o", model],
+        ["fit", "mixture", data, "--columns", columns, "-k", "4", "-o", model],
         ["describe", model],
         ["report", model, data, "-o", str(page)],
     ):

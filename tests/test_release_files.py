@@ -1,4 +1,4 @@
-"""Files that state the version, the dependencies or the versions of Python agree."""
+"""Files that state versions, dependencies or commands agree with each other."""
 
 import re
 import tomllib
@@ -8,6 +8,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -74,45 +75,31 @@ def test_the_recipe_has_the_dependencies_of_the_package():
     assert set(recipe["run_constraints"]) <= bounds
 
 
-def commands_of(target, makefile):
-    """Return the commands of a target, without what only make knows."""
-    body = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.M).group(1)
-    return [line.strip() for line in body.splitlines()]
+def bounds_of(requirements, operator):
+    """Return the versions that requirements have after an operator, by name."""
+    found = {}
+    for requirement in map(Requirement, requirements):
+        for bound in requirement.specifier:
+            if bound.operator == operator:
+                found.setdefault(requirement.name, set()).add(Version(bound.version))
+    return found
 
 
-def test_windows_runs_the_commands_of_make_test():
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    variables = dict(re.findall(r"^(\w+) :=\s+(.*)$", makefile, re.M))
-    expected = []
-    for target in ("lint", "types", "layers", "size", "docs", "unit"):
-        for command in commands_of(target, makefile):
-            whole = re.sub(r"\$\((PYTEST|SPHINX)\)", lambda name: variables[name[1]], command)
-            expected.append(re.sub(r"\$\(BIN\)/|\b[A-Z_]+=\S+ ", "", whole))
-    steps = WORKFLOW["jobs"]["windows"]["steps"]
-    run = [step["run"] for step in steps if "run" in step]
-    install, *checks = run
-    assert checks == expected
-    extras = re.search(r'"(\.\[[\w,]+\])"', commands_of(r"\$\(VENV\)/\.dev", makefile)[0])
-    assert install == f'python -m pip install --editable "{extras.group(1)}"'
-    assert [step["run"] for step in WORKFLOW["jobs"]["test"]["steps"] if "run" in step] == [
-        ".ci/run"
-    ]
+def test_the_lowest_versions_are_the_lower_bounds():
+    """`make test-lowest` installs them."""
+    lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    direct = [each for some in lists for each in some if Requirement(each).name != PROJECT["name"]]
+    bounds = bounds_of(direct, ">=")
+    assert set(bounds) == {Requirement(each).name for each in direct}
+    assert all(len(versions) == 1 for versions in bounds.values())
+    lines = (ROOT / "constraints/lowest.txt").read_text("utf-8").splitlines()
+    pinned = bounds_of([each for line in lines if (each := line.split("#")[0].strip())], "==")
+    assert {name: pinned.get(name) for name in bounds} == bounds
 
 
 @pytest.mark.parametrize("path", [".pre-commit-config.yaml", ".github/workflows/ci.yml"])
 def test_targets_of_make_that_are_named_exist(path):
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = re.findall(r"\bmake ([\w-]+)", (ROOT / path).read_text("utf-8"))
-    named = set(targets) - {"and"}
-    assert named
-    assert named <= set(re.findall(r"^([\w-]+):", makefile, re.M))
-
-
-def test_issue_forms_have_what_github_needs():
-    forms = [
-        path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"
-    ]
-    assert len(forms) == 3
-    for form in map(read, forms):
-        assert {"name", "description", "body"} <= set(form)
-        assert all(part["attributes"]["label"] for part in form["body"])
+    assert targets
+    assert set(targets) - {"and"} <= set(re.findall(r"^([\w-]+):", makefile, re.M))

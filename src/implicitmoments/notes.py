@@ -1,8 +1,7 @@
 """Notes and errors as data: a code and values, rendered from a message template.
 
 Code and tests look at codes; sentences are for people. A template is text with fields in braces
-and Python expressions in backticks, such as ``"use `n_components={k}`"``. The Python vocabulary
-prints an expression as it stands, the command line prints the option that stands for it.
+and Python expressions in backticks, such as ``"use `n_components={k}`"``.
 """
 
 from __future__ import annotations
@@ -59,11 +58,6 @@ QUIET: frozenset[str] = frozenset(
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
         *("weights_exceed_total", "components_mixed", "components_blurred", "components_faint"),
         *("components_unsigned", "decompositions_differ"),
-        # of the command line, which prints them
-        *("few_rows_per_component_asked", "column_counts_rows", "column_of_answers"),
-        *("columns_by_position", "incomplete_rows_dropped", "no_browser", "scale_columns"),
-        *("columns_were_scaled", "found_is_scaled", "number_chosen", "number_chosen_at_end"),
-        *("number_chosen_within_noise", "rows_described_worse", "model_better", "models_equal"),
     }
 )
 

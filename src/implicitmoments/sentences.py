@@ -5,8 +5,6 @@ A code of ``NOTES`` or ``FACTS`` has a row in docs/notes.md.
 
 from __future__ import annotations
 
-from implicitmoments.error_sentences import ERRORS
-
 # Notes on fits, data and moments. Sections follow the folders.
 NOTES: dict[str, str] = {
     # every estimator
@@ -135,34 +133,6 @@ NOTES: dict[str, str] = {
     "cluster_wide": "the variance within a cluster is {ratio:.1f} times that of the noise "
     "along some direction: the cluster holds more than one component, or the variance is larger "
     "than {variance:.3g}; use more components, `SphericalMixture`, or another `variance`",
-    # command line
-    "few_rows_per_component_asked": "-k {k:,} leaves {n:.1f} rows per component, too few for a "
-    "reliable fit; try a smaller -k",
-    "column_counts_rows": "column {column} counts {first:.0f} … {last:.0f} in steps of 1 and "
-    "looks like a row number; leave it out with {option}",
-    "column_of_answers": "column {column} looks like output of predict or sample; leave it out "
-    "with {option}",
-    "number_chosen": "{k:count component} gave the least BIC",
-    "number_chosen_at_end": "{k:count component} gave the least BIC, the most that were tried: "
-    "more may be better; try -k {further}, and --covariance auto if components are not round",
-    "number_chosen_within_noise": "{k:count component} gave the least BIC; the BIC of {fewer} is "
-    "as low within sampling noise",
-    "rows_described_worse": "the mean log density of these rows, {found:.4g}, is below that of "
-    "the rows of the fit, {trained:.4g}, by more than two standard errors ({error:.2g} each); the "
-    "fit follows its own rows too closely, or these rows are distributed otherwise",
-    "model_better": "{model} is better: the {quantity} differs by {gain:.4g}, with a standard "
-    "error of {error:.2g}",
-    "models_equal": "neither model is better: the {quantity} differs by {gain:.4g}, with a "
-    "standard error of {error:.2g}",
-    "columns_by_position": "--columns has other names than the model and is matched by position: "
-    "{pairs}",
-    "rows_unanswered": "{n:,} of {rows:count row} had missing cells, and their answers are empty",
-    "incomplete_rows_dropped": "{n:count row} with missing numbers left out",
-    "no_browser": "there is no browser; open {path} in one yourself",
-    "scale_columns": "fit --scale divides columns by their standard deviations",
-    "columns_were_scaled": "the columns were divided by their standard deviations in the file",
-    "found_is_scaled": "values under found refer to columns divided by scale; in_file_units has "
-    "them for the columns of the file, to which scores refer as well",
 }
 
 # Measurements in a report that support a fit or speak against it.
@@ -215,4 +185,4 @@ FACTS: dict[str, str] = {
 }
 
 # One sentence per code.
-SENTENCES: dict[str, str] = NOTES | FACTS | ERRORS
+SENTENCES: dict[str, str] = NOTES | FACTS

@@ -44,9 +44,9 @@ def test_a_table_after_a_fit_and_none_before(fitted, name):
 
 def test_notes_are_in_the_table_and_escaped(fitted):
     model = copy.copy(fitted["SphericalMixture"].model)
-    model.notes_ = Notes([Note("unknown_note", {"code": "x", "values": "a <script>"})])
+    model.notes_ = Notes([Note("columns_left_out", {"columns": ["a <script>"]})])
     shown = model._repr_html_()
-    assert 'data-code="unknown_note"' in shown
+    assert 'data-code="columns_left_out"' in shown
     assert "a &lt;script&gt;" in shown
     assert "a <script>" not in shown
     HTMLParser().feed(shown)

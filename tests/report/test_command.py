@@ -26,7 +26,7 @@ def run(*arguments):
 
 def test_files_and_labels_are_named(sales):
     model, page = sales / "lines.im", sales / "page.html"
-    fit = ("fit", "regressions", sales / "sales.csv", "--target", "units", "-k", "2")
+    fit = ("fit", "regressions", sales / "sales.csv", "--y", "units", "-k", "2")
     run(*fit, "-o", model, "--quiet")
     run("report", model, sales / "sales.csv", "-o", page, "--quiet")
     text = page.read_text("utf-8")

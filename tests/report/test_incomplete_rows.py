@@ -1,11 +1,8 @@
-"""The page on files with incomplete rows: numbers of rows, and the command to type next."""
+"""The page on files with incomplete rows: rows have their numbers in the files."""
 
-import html
 import re
-import shlex
 
 import numpy as np
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -13,16 +10,10 @@ from implicitmoments.cli.app import app
 from implicitmoments.rows import open_file
 from implicitmoments.rows.files.kept_rows import KeptRows
 
-COMMAND = re.compile(r"implicitmoments ((?:fit|predict|score) [^<]*)")
-
 
 def run(*arguments):
     result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert result.exit_code == 0, result.output
-
-
-def next_command(page):
-    return shlex.split(html.unescape(COMMAND.search(page.read_text("utf-8")).group(1)))
 
 
 def typical_rows(page):
@@ -54,37 +45,6 @@ def shops(tmp_path_factory):
 
 
 READ = ("--sep", ";", "--na-values", "-", "--drop-missing")
-
-
-@pytest.mark.parametrize("options", [[], ["--covariance", "full"]])
-def test_the_next_command_reads_the_same_rows(options, shops, monkeypatch):
-    folder, _ = shops
-    monkeypatch.chdir(folder)
-    given = ("north.csv", "south.csv", *READ)
-    run("fit", "mixture", *given, "--columns", "price,ads", "--scale", "-k", "2", *options)
-    run("report", "model.im", *given, "-o", "page.html")
-    words = next_command(folder / "page.html")
-    assert words[0] == ("predict" if options else "fit")
-    if options:  # rows that lack a number have an empty answer, beside the name of the row
-        assert words[words.index("--keep") + 1] == "name"
-    else:
-        assert {"--scale", "--drop-missing"} < set(words)
-    run(*words)
-    if options:
-        answers = (folder / words[-1]).read_text().splitlines()
-        assert answers[0].startswith("name,")
-        assert len(answers) == 901
-
-
-def test_the_next_command_has_the_columns_that_were_typed(shops, monkeypatch):
-    folder, _ = shops
-    monkeypatch.chdir(folder)
-    given = ("north.csv", *READ)
-    run("fit", "mixture", *given, "--columns", "price,ads", "-k", "2", "-o", "columns.im")
-    run("report", "columns.im", *given, "--columns", "ads,price", "-o", "columns.html")
-    words = next_command(folder / "columns.html")
-    assert words[words.index("--columns") + 1] == "ads,price"
-    run(*words)
 
 
 def test_rows_are_counted_in_the_files(shops, monkeypatch):
@@ -123,16 +83,3 @@ def test_other_columns_are_those_of_all_files(tmp_path):
         assert source.other_columns == ("town", "name", "n")
     with open_file([tmp_path / "a.csv", tmp_path / "b.csv"], columns=["a"]) as source:
         assert source.other_columns == ("name", "n")
-
-
-def test_columns_of_a_folder_are_not_kept(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder").mkdir()
-    X = np.random.default_rng(0).normal(size=(400, 2)) + 9.0 * (np.arange(400) % 2)[:, None]
-    frame = pd.DataFrame(X, columns=["a", "b"]).assign(name="x")
-    frame.to_parquet(tmp_path / "folder/rows.parquet")
-    run("fit", "mixture", "folder", "--columns", "a,b", "-k", "2")
-    run("report", "model.im", "folder", "-o", "page.html")
-    words = next_command(tmp_path / "page.html")
-    assert words[0] == "predict"
-    run(*words)

@@ -187,7 +187,7 @@ def test_text_of_the_user_is_escaped(tmp_path):
     X = X @ np.linalg.svd(X, full_matrices=False)[2].T
     frame = pd.DataFrame(X, columns=[bad, 'a "$" & b'])
     model = im.SphericalMixture(2, random_state=0).fit(frame)
-    model.notes_ = Notes([Note("unknown_note", {"code": "x", "values": bad})])
+    model.notes_ = Notes([Note("columns_left_out", {"columns": [bad]})])
     page = write(model, frame, path=tmp_path / "r.html", title=f"<b>{bad}", date="x<y")
     assert page.faults == []
     assert len(page.all("script")) == 1

@@ -1,281 +1,283 @@
-"""Commands on a fitted model: predictions for the rows of a file, samples, and the report."""
+"""Answers of fitted models for the rows of files."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from implicitmoments.arrays import to_numpy
-from implicitmoments.cli.columns import Columns, ModelColumns
-from implicitmoments.cli.console import (
-    MissingError,
-    bad_input,
-    name_full_device,
-    print_line,
-    print_note,
-    print_warnings,
-)
-from implicitmoments.cli.description import load_described, parameter_columns, print_document
-from implicitmoments.cli.input_files import InputFiles
-from implicitmoments.cli.input_rows import (
-    CarriedColumns,
-    load_model,
-    open_for_model,
-)
-from implicitmoments.cli.output import (
-    PAGE_KINDS,
-    TABLE_KINDS,
-    Piece,
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.cli.console import as_table, print_notes, print_text
+from implicitmoments.cli.files import (
+    ROWS,
+    Results,
+    blocks_of,
     check_output,
+    complete_rows,
+    on_disk,
+    open_for_model,
     write_table,
 )
-from implicitmoments.cli.report_words import NextInput, report_reader
-from implicitmoments.cli.row_answers import Answer, RowAnswers, with_nan
-from implicitmoments.evaluation import DensityScores
-from implicitmoments.notes import InputError, Note
-from implicitmoments.rows import Block
+from implicitmoments.description import column_names
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Block, weights_of
+from implicitmoments.saving import load
 
-DRAWN_ROWS = 65_536  # per block: memory does not grow with the number of rows
+LIKELIHOOD, SQUARED_ERROR = "mean log-likelihood per row", "mean squared error"
+CHANCE = 2.0  # standard errors within which a difference may be chance
+COLUMNS = {"predict_component": "component", "score_samples": "log_likelihood"}
 
-# the column that answers a question
-NAMED = {
-    "labels": "component",
-    "predictions": "prediction",
-    "components": "component",
-    "densities": "log_density",
-}
-# what to do instead, by question
-INSTEAD = {
-    "labels": "it is a density; score --rows gives it for each row",
-    "predictions": "it is a density; score --rows gives it for each row",
-    "probabilities": "predict --proba is for mixtures and regressions; predict gives its labels",
-    "components": "predict --component is for regressions; predict gives the component of other "
-    "models",
-    "densities": "it has no density; predict answers for each row",
-    "score": "it has no density; predict gives its clusters",
-    "samples": "it has no distribution of the features",
-}
+
+def answer(model: Any, method: str, block: Block) -> Any:
+    """Return what a method says of the rows of a block; columns were found by name before."""
+    if not hasattr(model, method):
+        raise no_answer(model, method)
+    labels = [block["y"]] if "y" in block and method != "predict" else []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return to_numpy(getattr(model, method)(block["x"], *labels))
+
+
+def no_answer(model: Any, method: str) -> InputError:
+    """Return the error for a method that an estimator does not have."""
+    return InputError(
+        "no_answer",
+        "{estimator} has no {method}; it has {others}",
+        estimator=type(model).__name__,
+        method=method,
+        others=", ".join(model.answers.values()),
+    )
 
 
 def predict_file(
-    model: Path,
-    files: InputFiles,
-    columns: Columns,
+    path: Path,
+    files: Sequence[Path],
+    options: Mapping[str, Any],
+    method: str,
     output: Path | None,
-    *,
-    proba: bool,
-    component: bool,
-    as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write the component of each row, or the mean of its label, or probabilities."""
-    _check_table(output, *files.paths, model)
-    if columns.carried and output is not None and output.suffix.lower() == ".npy":
-        raise bad_input("numbers_only", path=output)
-    fitted, _ = load_model(model)
-    question = "predictions" if "predictions" in fitted.answers else "labels"
-    answer = _answer(fitted, "probabilities" if proba else question, *["components"] * component)
-    how = {"labelled": proba or component, "as_json": as_json, "quiet": quiet}
-    _write_answers(fitted, files, columns, answer, output, **how)
+    """Write an answer for each row; empty cells for rows with missing values."""
+    check_output(output, [path, *files])
+    model, incomplete = load(path), 0
+    name = "component" if "labels" in model.answers else "prediction"
+
+    def predictions(source: Any) -> Iterator[Results]:
+        nonlocal incomplete
+        for block in blocks_of(source):
+            kept = complete_rows(block)
+            incomplete += int(np.sum(~kept))
+            columns = as_columns(answer_for(model, method, block, kept), name, method)
+            yield {key: np.ma.masked_array(v, mask=~kept) for key, v in columns.items()}
+
+    how = {"labelled": method != "predict", "keep_missing": True}
+    with open_for_model(model, files, options, **how) as source:
+        write_table(output, predictions(source))
+        if incomplete and not quiet:
+            print_notes(
+                [f"{incomplete:,} of {source.n_rows:,} rows have missing values and no answer"]
+            )
+
+
+def answer_for(model: Any, method: str, block: Block, kept: Any) -> Any:
+    """Return the answers for the complete rows of a block, and zeros for the others."""
+    if kept.all():
+        return answer(model, method, block)
+    some = {name: np.asarray(column)[kept] for name, column in block.items()}
+    if not kept.any():  # one row, for the shape and type of answers
+        some = {name: np.zeros_like(column[:1]) for name, column in block.items()}
+    found = answer(model, method, some)
+    filled = np.zeros((len(kept), *found.shape[1:]), dtype=found.dtype)
+    filled[kept] = found[: int(kept.sum())]
+    return filled
+
+
+def as_columns(found: Any, name: str, method: str) -> dict[str, Any]:
+    """Return answers by the names of their columns."""
+    if found.ndim == 2:
+        return {f"p{i}": column for i, column in enumerate(found.T)}
+    return {COLUMNS.get(method, name): found}
+
+
+class Likelihoods:
+    """Means of the log-likelihoods of models on the same rows, and their covariance.
+
+    Models without a likelihood have squared errors of their predictions instead. Of several
+    models, rows that one of them regards as outliers are left out: a single one may decide.
+    """
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self.models, self.n, self.n_left_out, self.total = models, 0, 0, 0.0
+        self._origin = np.zeros(len(models))  # subtracted against cancellation
+        self._sums = np.zeros(len(models))
+        self._squares = np.zeros((len(models), len(models)))
+
+    def add(self, blocks: Sequence[Block]) -> Floats:
+        """Add rows, as a block with the columns of each model; return their values (n, m)."""
+        pairs = list(zip(self.models, blocks, strict=True))
+        values = np.column_stack([self._values(*pair) for pair in pairs])
+        weights = np.asarray(weights_of(blocks[0]), dtype=np.float64)
+        if len(pairs) > 1:
+            for model, block in pairs:
+                rule = getattr(model, "_near", None)
+                near = None if rule is None else rule(block)
+                weights = weights if near is None else weights * to_numpy(near)
+            self.n_left_out += int(np.sum(weights == 0))
+        kept = weights > 0
+        if not self.total:
+            self._origin = np.where(np.isfinite(values[0]), values[0], 0.0)
+        centred = values[kept] - self._origin
+        self.n, self.total = self.n + int(kept.sum()), self.total + float(weights.sum())
+        with np.errstate(invalid="ignore"):  # a row of density 0
+            self._sums += weights[kept] @ centred
+            self._squares += (centred * weights[kept, None]).T @ centred
+        return values
+
+    def _values(self, model: Any, block: Block) -> Floats:
+        if hasattr(model, "score_samples"):
+            return np.asarray(answer(model, "score_samples", block), dtype=np.float64)
+        found = answer(model, "predict", block)
+        return np.asarray((to_numpy(block["y"]) - found) ** 2, dtype=np.float64)
+
+    @property
+    def means(self) -> Floats:
+        """The mean of each model, (m,)."""
+        return np.asarray(self._origin + self._sums / self.total)
+
+    def error(self, i: int, j: int | None = None) -> float:
+        """Return the standard error of the mean of a model, or of its difference from another."""
+        contrast = np.zeros(len(self.models))
+        contrast[i] += 1
+        if j is not None:
+            contrast[j] -= 1
+        mean = contrast @ self._sums / self.total
+        with np.errstate(invalid="ignore"):
+            variance = contrast @ self._squares @ contrast / self.total - mean**2
+            return float(np.sqrt(np.maximum(variance, 0.0) / self.total))
+
+
+def quantity_of(model: Any) -> str:
+    """Return what a model is scored by."""
+    if hasattr(model, "score_samples"):
+        return LIKELIHOOD
+    if model.labelled:
+        return SQUARED_ERROR
+    raise InputError(
+        "no_likelihood",
+        "{estimator} has no likelihood to score; predict gives its clusters",
+        estimator=type(model).__name__,
+    )
 
 
 def score_file(
-    model: Path,
-    files: InputFiles,
-    columns: Columns,
+    path: Path,
+    files: Sequence[Path],
+    options: Mapping[str, Any],
     output: Path | None,
-    *,
-    rows: bool,
-    as_json: bool,
     quiet: bool,
 ) -> None:
-    """Print how well a model describes rows, or write the log density of each."""
-    if output is not None and not rows:
-        raise bad_input("output_without_rows")
-    if columns.drop_missing and rows:
-        raise bad_input("rows_not_dropped")
-    _check_table(output, *files.paths, model)
-    fitted, own = load_model(model)
-    if rows:
-        answer = _answer(fitted, "densities", minus=own.log_volume(fitted))
-        _write_answers(fitted, files, columns, answer, output, as_json=as_json, quiet=quiet)
-        return
-    if not hasattr(fitted, "score"):
-        raise _no_answer(fitted, "score")
-    with open_for_model(fitted, files, columns, quiet=quiet) as (source, _):
-        counts, notes = {"rows": source.n_rows}, []
-        if isinstance(fitted, DensityScores):
-            sums = fitted._log_likelihood(source)
-            found, notes, counts["outliers"] = sums.mean, sums.notes, sums.far.n
+    """Print the mean log-likelihood of the rows and its standard error."""
+    check_output(output, [path, *files])
+    model = load(path)
+    quantity, likelihoods = quantity_of(model), Likelihoods([model])
+    name = COLUMNS["score_samples"] if quantity == LIKELIHOOD else "squared_error"
+    with open_for_model(model, files, options, labelled=True) as source:
+        pieces = ({name: likelihoods.add([block])[:, 0]} for block in blocks_of(source))
+        if output is not None:
+            write_table(output, pieces)
         else:
-            found = float(fitted.score(source))
-    found -= own.log_volume(fitted)
-    if as_json:
-        print_document({"score": found, **counts}, indent=None)
-    else:
-        for note in notes if not quiet else []:
-            print_note(note.code, **note.values)
-        if quiet:
-            print_warnings(notes)
-        print_line(repr(found))
+            for _ in pieces:
+                pass
+        if source.n_dropped and not quiet:
+            print_notes([f"{source.n_dropped:,} rows with missing values left out"])
+    mean, error = float(likelihoods.means[0]), likelihoods.error(0)
+    print_text(f"{quantity}: {mean:.6g}, standard error {error:.2g}, {likelihoods.n:,} rows")
 
 
-def sample_file(
-    model: Path, number: int, output: Path | None, seed: int | None, *, as_json: bool, quiet: bool
+def compare_files(
+    first: Path, second: Path, files: Sequence[Path], options: Mapping[str, Any]
 ) -> None:
-    """Write rows drawn from a model."""
-    _check_table(output, model)
-    fitted, own = load_model(model)
-    draw = plain_method(fitted, "samples")
-    sizes = [min(DRAWN_ROWS, number - i) for i in range(0, number, DRAWN_ROWS)]
-    seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
-    pieces = (_named(own, draw(n, random_state=s)) for n, s in zip(sizes, seeds, strict=True))
-    write_table(output, pieces, number, what="drawing", as_json=as_json, quiet=quiet)
+    """Print which of two models describes rows better, and by how much."""
+    models = [load(first), load(second)]
+    quantity = check_comparable(*models)
+    likelihoods = Likelihoods(models)
+    with on_disk(files) as paths, ExitStack() as stack:
+        opened = [open_for_model(model, paths, options, labelled=True) for model in models]
+        sources = [stack.enter_context(each) for each in opened]
+        for blocks in zip(*map(blocks_of, sources), strict=True):
+            likelihoods.add(blocks)
+    table: dict[str, list[Any]] = {
+        "model": [first.name, second.name],
+        "estimator": [type(model).__name__ for model in models],
+        quantity: [float(mean) for mean in likelihoods.means],
+        "standard error": [likelihoods.error(i) for i in range(2)],
+    }
+    gap, error = float(np.diff(likelihoods.means)[0]), likelihoods.error(1, 0)
+    better = second if (gap > 0) == (quantity == LIKELIHOOD) else first
+    verdict = f"{better.name} is better" if abs(gap) > CHANCE * error else "Neither is better"
+    left_out = f", {likelihoods.n_left_out:,} outliers left out" * bool(likelihoods.n_left_out)
+    print_text(
+        as_table(f"{likelihoods.n:,} rows{left_out}", table),
+        f"{verdict}: the {quantity} differs by {abs(gap):.4g}, standard error {error:.2g}",
+    )
 
 
-def write_parameters(model: Path, output: Path | None, *, as_json: bool) -> None:
-    """Write the fitted parameters of a model as a table, one row per component."""
-    _check_table(output, model)
-    described, _ = load_described(model)
-    found = parameter_columns(described, ModelColumns.of(described))
-    piece = {name: np.asarray(values) for name, values in found.items()}
-    n_rows = len(next(iter(found.values())))
-    write_table(output, [piece], n_rows, what="writing", as_json=as_json, quiet=False)
+def check_comparable(one: Any, other: Any) -> str:
+    """Return what two models are compared by; raise if they measure different things."""
+    quantity, kinds = quantity_of(one), [type(one).__name__, type(other).__name__]
+    same = (quantity, one.density_of_labels) == (quantity_of(other), other.density_of_labels)
+    if not one.density_of_labels:  # densities of the same columns
+        same = same and set(column_names(one)) == set(column_names(other))
+    if not same:
+        raise InputError(
+            "models_not_comparable",
+            "{one} and {other} have likelihoods of different columns; compare models of the same "
+            "columns",
+            one=kinds[0],
+            other=kinds[1],
+        )
+    return quantity
+
+
+def sample_file(path: Path, n_samples: int, seed: int | None, output: Path | None) -> None:
+    """Write rows drawn from a model, with their labels and components."""
+    check_output(output, [path])
+    model = load(path)
+    if not hasattr(model, "sample"):
+        raise no_answer(model, "sample")
+    sizes = [min(ROWS, n_samples - i) for i in range(0, n_samples, ROWS)]
+    seeds = np.random.SeedSequence(seed).generate_state(len(sizes))
+    draws = (model.sample(n, int(s)) for n, s in zip(sizes, seeds, strict=True))
+    write_table(output, (drawn_columns(model, drawn) for drawn in draws))
+
+
+def drawn_columns(model: Any, drawn: Any) -> Results:
+    """Return drawn rows by the names of their columns."""
+    x, *others = map(to_numpy, drawn if isinstance(drawn, tuple) else (drawn,))
+    columns = dict(zip(column_names(model), x.T, strict=True))
+    target = getattr(model, "columns_in_", {}).get("target", "y")
+    for part in others:
+        columns["component" if part.dtype.kind == "i" else target] = part
+    return columns
 
 
 def report_file(
-    model: Path,
-    files: InputFiles,
-    columns: Columns,
+    path: Path,
+    files: Sequence[Path],
+    options: Mapping[str, Any],
     output: Path,
-    *,
     title: str | None,
-    quiet: bool,
-) -> Path:
-    """Write a report on a model and its rows, and return its path."""
-    check_output(output, *files.paths, model, kinds=PAGE_KINDS)
-    try:
-        from implicitmoments.plot.canvas import sample_rows  # noqa: PLC0415 (draws: an extra)
-        from implicitmoments.plot.data_comparison import MOST_COMPARED  # noqa: PLC0415
-        from implicitmoments.report import save_page  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        raise MissingError(
-            "library_missing",
-            "the report needs {library}; pip install 'implicitmoments[plot]'",
-            library=missing.name,
-        ) from missing
-    fitted, own = load_model(model)
-    with (
-        name_full_device(str(output)),
-        open_for_model(fitted, files, columns, quiet=quiet) as (source, _),
-    ):
-        return save_page(
-            fitted,
-            sample_rows(fitted, source, None, MOST_COMPARED),
-            report_reader(model, NextInput(files, columns, own, source.other_columns)),
-            path=output,
-            title=title,
-            subtitle=f"Rows of {files.name}, model {model.name}",
-        )
-
-
-def _answer(model: Any, *questions: str, minus: float = 0.0) -> Answer:
-    """Return the columns that answer questions about a block; ``minus`` is of log densities."""
-    methods = {question: plain_method(model, question) for question in questions}
-
-    def answer(block: Block) -> Piece:
-        piece: dict[str, Any] = {}
-        for question, method in methods.items():
-            alone = question in ("labels", "predictions") or "y" not in block
-            found = to_numpy(method(block["x"]) if alone else method(block["x"], block["y"]))
-            if question == "probabilities":
-                piece |= {f"p{i}": column for i, column in enumerate(found.T)}
-            else:
-                piece[NAMED[question]] = found - minus if question == "densities" else found
-        return piece
-
-    return answer
-
-
-def plain_method(model: Any, question: str) -> Any:
-    """Return the method for a question, on a model that accepts plain arrays.
-
-    Columns were found by their names before.
-    """
-    if question not in model.answers:
-        raise _no_answer(model, question)
-    twin = copy.copy(model)
-    if hasattr(twin, "feature_names_in_"):
-        del twin.feature_names_in_
-    return getattr(twin, model.answers[question])
-
-
-def _no_answer(model: Any, question: str) -> InputError:
-    return bad_input("no_answer", kind=model.kind, question=question, instead=INSTEAD[question])
-
-
-def _write_answers(
-    model: Any,
-    files: InputFiles,
-    columns: Columns,
-    answer: Answer,
-    output: Path | None,
-    *,
-    labelled: bool = True,
-    as_json: bool,
-    quiet: bool,
 ) -> None:
-    """Predict for files block by block, and write the results incrementally.
+    """Write a page about a model and its rows."""
+    from implicitmoments.report import write_report  # noqa: PLC0415 (draws: an extra)
 
-    A row that lacks a number has an empty answer.
-    """
-    how = {"labelled": labelled, "keep_missing": True, "quiet": quiet}
-    with open_for_model(model, files, columns, **how) as (source, carried):
-        answers = RowAnswers(source, answer)
-        pieces: Iterable[Piece] = answers.pieces()
-        if output is not None and output.suffix.lower() == ".npy" and answers.has_gaps():
-            pieces = map(with_nan, pieces)
-        write_table(
-            output,
-            (_beside(carried, piece) for piece in pieces),
-            source.n_rows,
-            what="predicting",
-            as_json=as_json,
-            quiet=quiet,
-            counts=answers.counts,
-        )
-    if n := answers.counts["incomplete"]:
-        note = Note("rows_unanswered", {"n": n, "rows": source.n_rows})
-        if quiet:
-            print_warnings([note])
-        else:
-            print_note(note.code, **note.values)
-
-
-def _beside(carried: CarriedColumns | None, found: Piece) -> Piece:
-    """Join results with columns of the file; rename them if the name is taken."""
-    if carried is None:
-        return found
-    beside = carried.take(len(next(iter(found.values()))))
-    return {**beside, **{n if n not in beside else f"{n}_found": v for n, v in found.items()}}
-
-
-def _named(own: ModelColumns, drawn: Any) -> Piece:
-    """Return drawn rows by the names of the columns, in the units of the file."""
-    parts = [to_numpy(part) for part in (drawn if isinstance(drawn, tuple) else (drawn,))]
-    x = parts[0] if own.scale is None else parts[0] * own.scale.astype(parts[0].dtype)
-    piece = dict(zip(own.labels, x.T, strict=True))
-    target = own.given.get("target", "y")
-    for part in parts[1:]:
-        name = "component" if np.issubdtype(part.dtype, np.integer) else target
-        piece[name if name not in piece else f"{name}_drawn"] = part
-    return piece
-
-
-def _check_table(output: Path | None, *read: str | Path) -> None:
-    if output is not None:
-        check_output(output, *read, kinds=TABLE_KINDS)
+    check_output(output, [path, *files])
+    model = load(path)
+    names = ", ".join(file.name for file in files) if len(files) < 4 else f"{len(files)} files"
+    with open_for_model(model, files, options, labelled=True) as source:
+        subtitle = f"Rows of {names}, model {path.name}"
+        write_report(model, source, path=output, title=title, subtitle=subtitle)
