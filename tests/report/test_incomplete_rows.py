@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from implicitmoments.rows.files.kept_rows import KeptRows
 from typer.testing import CliRunner
 
 from implicitmoments.cli.app import app
 from implicitmoments.rows import open_file
-from implicitmoments.rows.files.kept_rows import KeptRows
 
 
 def run(*arguments):

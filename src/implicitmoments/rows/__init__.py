@@ -41,6 +41,7 @@ from implicitmoments.rows.passes import (
     fold_blocks,
     join_labels,
     take_rows,
+    threads_for_folds,
     weights_of,
 )
 from implicitmoments.rows.rows import LabelMap, Rows, Rule, restore_columns

@@ -28,7 +28,6 @@ from implicitmoments.rows.table import (
     Table,
     check_cells,
     in_blocks_of,
-    join_blocks,
     take_places,
 )
 
@@ -177,14 +176,15 @@ class DaskTable(Table):
             after(self.n_rows)
         return sums
 
-    def take(self, numbers: Integers) -> Block:
+    def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
         """Return some rows, by numbers in ascending order; workers send no others."""
-        pick, tasks = dask_module().delayed(take_places, pure=False), []
+        pick, tasks, some = dask_module().delayed(take_places, pure=False), [], []
         for part, start, stop in self._spans():
             low, high = np.searchsorted(numbers, (start, stop))
             if high > low:
-                tasks.append(pick(part, numbers[low:high] - start))
-        return join_blocks(_compute(tasks), len(numbers))
+                some.append(numbers[low:high])
+                tasks.append(pick(part, some[-1] - start))
+        yield from zip(some, _compute(tasks), strict=True)
 
     def _spans(self) -> Iterator[tuple[Any, int, int]]:
         """Yield partitions, each with its first row and the first one after it."""

@@ -87,6 +87,8 @@ class FileTable(Table):
         self._checked = True
 
     def _pieces(self, size: int) -> Iterator[Block]:
+        if not self._parts:
+            raise InputError("table_closed", "the file is closed; open it again to read its rows")
         columns = list(chain(*self._chosen.values()))
         for part in self._parts:
             first = 0
@@ -394,13 +396,15 @@ def check_numbers(
 
 def spool(tables: Iterable[Numbers], width: int, dtype: np.dtype[Any]) -> RawRows:
     """Write tables to a temporary file without a name, which cannot outlive the process."""
-    file, n = tempfile.TemporaryFile(buffering=0), 0  # noqa: SIM115 (the rows hold it)
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (the rows close it)
+    rows, n = RawRows(file, (0, width), dtype), 0
     for table in tables:
         left = np.ascontiguousarray(table, dtype=dtype).reshape(-1).view(np.uint8).data
         while left:
             left = left[file.write(left) :]
         n += len(table)
-    return RawRows(file, (n, width), dtype)
+    rows.shape = (n, width)
+    return rows
 
 
 def raw_part(file: str, raw: RawRows, columns: list[str], *, has_names: bool) -> Part:

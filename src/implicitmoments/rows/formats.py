@@ -8,6 +8,7 @@ import io
 import json
 import mmap
 import re
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -98,6 +99,7 @@ class RawRows:
     ) -> None:
         self.file, self.shape, self.dtype = file, shape, dtype
         self._offset, self._by_columns, self._lock = offset, by_columns, Lock()
+        weakref.finalize(self, file.close)
 
     def tables(self, size: int) -> Iterator[Numbers]:
         """Read all rows in order, ``size`` at a time."""
@@ -155,7 +157,8 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
     with reading(path), pa.input_stream(str(path)) as stream:
         front = stream.read(FRONT_BYTES).decode("utf-8-sig", "replace")
     sep = text.sep or ("\t" if ".tsv" in path.name.lower() else find_separator(front))
-    lines = list(islice(csv.reader(io.StringIO(front), delimiter=sep), LINES))
+    with reading(path):
+        lines = list(islice(csv.reader(io.StringIO(front, newline=""), delimiter=sep), LINES))
     if not lines:
         raise InputError("no_rows", "{file} is empty, expected at least one row", file=str(path))
     decimal = text.decimal or find_decimal(lines, sep)
@@ -232,7 +235,7 @@ def find_separator(text: str) -> str:
     def agreement(sep: str) -> float:
         try:
             widths = [
-                len(line) for line in islice(csv.reader(io.StringIO(text), delimiter=sep), LINES)
+                len(line) for line in islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep), LINES)
             ]
         except csv.Error:
             return 0.0

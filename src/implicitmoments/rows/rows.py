@@ -67,21 +67,26 @@ class Drawn:
     """The sample of a table that smaller samples are drawn from: one pass serves several."""
 
     seed: int = 0
+    table: Table | None = None
     numbers: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     block: Block | None = None
 
-    def take(self, table: Table, n: int, rng: np.random.Generator | int) -> tuple[Integers, Block]:
-        """Draw n rows, which depend on both seeds alone; return their numbers and columns."""
+    def select(
+        self, table: Table, n: int, rng: np.random.Generator | int
+    ) -> Iterator[tuple[Integers, Block]]:
+        """Draw n rows, which depend on both seeds alone; yield their numbers and columns."""
         most = min(DRAWN_ROWS, DRAWN_NUMBERS // max(1, table.n_features))
-        size = min(table.n, max(n, most))
-        if len(self.numbers) != size:
-            self.numbers, self.block = draw_numbers(table.n, size, self.seed), None
-        places = draw_numbers(size, n, rng)
+        if n > most:
+            return table.select(draw_numbers(table.n, n, rng))
+        if self.table is not table:
+            self.table, self.block = table, None
+            self.numbers = draw_numbers(table.n, most, self.seed)
+        places = draw_numbers(len(self.numbers), n, rng)
         if isinstance(table, ArrayTable):
-            return self.numbers[places], table.take(self.numbers[places])
+            return table.select(self.numbers[places])
         if self.block is None:
             self.block = table.take(self.numbers)
-        return self.numbers[places], take_places(self.block, places)
+        return iter([(self.numbers[places], take_places(self.block, places))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,8 +456,7 @@ class Rows:
         if n >= self.n:
             return self.hold()
         asked = min(self.n, math.ceil(n * (self.n / max(1, self.kept))))
-        numbers, block = self.drawn.take(self.table, asked, rng)
-        return self._holding([(numbers, block)], asked)
+        return self._holding(self.drawn.select(self.table, asked, rng), asked)
 
     def hold(self) -> Rows:
         """Hold all rows that are kept in memory, as mapped."""

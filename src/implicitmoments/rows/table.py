@@ -32,7 +32,8 @@ from implicitmoments.rows.passes import (
     weights_of,
 )
 
-READ_ROWS = 16_384  # rows that a pass reads at a time where nothing is computed from them
+# Rows, and numbers of them, that a pass reads at a time where nothing is computed from them.
+READ_ROWS, READ_NUMBERS = 16_384, 2**20
 
 
 class Table(ABC):
@@ -128,29 +129,43 @@ class Table(ABC):
             start, stop = stop, stop + int(block["x"].shape[0])
             yield range(start, stop), block
 
-    def take(self, numbers: Integers) -> Block:
-        """Return some rows, in one pass that ends with the last of them.
+    def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
+        """Read some rows, in one pass that ends with the last of them.
 
         Parameters
         ----------
         numbers : array of int
             Row numbers in ascending order.
 
+        Yields
+        ------
+        array of int, mapping of str to array
+            Some of the numbers, and the columns of these rows.
+        """
+        for rows, block in self.numbered(self._read_rows):
+            low, high = np.searchsorted(numbers, (rows.start, rows.stop))
+            if low < high:
+                yield numbers[low:high], take_places(block, numbers[low:high] - rows.start)
+            if high == len(numbers):
+                return
+
+    def take(self, numbers: Integers) -> Block:
+        """Return some rows.
+
+        Parameters
+        ----------
+        numbers : as for :meth:`select`
+
         Returns
         -------
         mapping of str to array
             The columns, in memory.
         """
+        return join_blocks((block for _, block in self.select(numbers)), len(numbers))
 
-        def found() -> Iterator[Block]:
-            for rows, block in self.numbered(READ_ROWS):
-                low, high = np.searchsorted(numbers, (rows.start, rows.stop))
-                if low < high or not rows.start:
-                    yield take_places(block, numbers[low:high] - rows.start)
-                if high == len(numbers):
-                    return
-
-        return join_blocks(found(), len(numbers))
+    @property
+    def _read_rows(self) -> int:
+        return max(1, min(READ_ROWS, READ_NUMBERS // max(1, self.n_features)))
 
     def first(self) -> Block:
         """Return the first row, which has the library, precision and device of all rows.
@@ -269,6 +284,12 @@ class ArrayTable(Table):
         """Return views of the rows."""
         for rows in blocks(range(self.n), size):
             yield self._rows(rows)
+
+    def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
+        """Copy some rows, a part of them at a time."""
+        for places in blocks(range(len(numbers)), self._read_rows):
+            some = numbers[places.start : places.stop]
+            yield some, take_places(self._block, some)
 
     def take(self, numbers: Integers) -> Block:
         """Return some rows; the arrays themselves if these are all rows."""
