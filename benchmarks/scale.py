@@ -8,7 +8,7 @@ peak resident memory of that process. Its processor time is compared with that o
 only read the file and multiply: each pass reads all blocks once, and an E-step multiplies twice.
 They are measured before and after each fit. ``dask`` fits a Dask array with one and with two
 single-threaded workers. The environment variable SCALE_FEATURES is the number of features, 30 by
-default. ``benchmarks/attack.py`` kills fits and workers, and has files for every estimator.
+default. ``benchmarks/reliability.py`` kills fits.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def codes_of(tree):
                 notes |= {code} if name == "Note" else set()
                 errors |= {code} if name.endswith("Error") else set()
     for name, value in constants_of(tree).items():
-        if isinstance(value, ast.Dict) and name in ("NOTES", "FACTS", "ERRORS"):
+        if isinstance(value, ast.Dict) and name in ("NOTES", "ERRORS"):
             codes = {key.value for key in value.keys if isinstance(key, ast.Constant)}
             (errors if name == "ERRORS" else notes).update(codes)
     return notes, errors

@@ -51,8 +51,7 @@ def table(heading):
 
 
 def has_function(path, name):
-    found = path.is_file() and re.search(rf"^def {name}\(", path.read_text(), re.M)
-    return found is not None and bool(found)
+    return path.is_file() and bool(re.search(rf"^def {name}\(", path.read_text(), re.M))
 
 
 def has_test(name):
@@ -209,16 +208,8 @@ ESTIMATORS = {
     "activations": [implicitmoments.ActivationSumRegressor],
 }
 LEARNER_HEADINGS = [
-    "What it is for",
-    "Example",
-    "Choosing parameters",
-    "What it reports",
-    "When it fails",
-    "What to use instead",
-    "Cost",
-    "Data larger than memory",
-    "See also",
-    "Mathematics",
+    *("What it is for", "Example", "Choosing parameters", "What it reports", "When it fails"),
+    *("What to use instead", "Cost", "Data larger than memory", "See also", "Mathematics"),
 ]
 
 
@@ -256,10 +247,8 @@ FILES = [str(path.relative_to(ROOT)) for path in ROOT.glob("*/**/*.py")]
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_scripts_and_modules_that_a_page_names_are_there(page):
     named = re.findall(r"`(?:python )?([\w/]+\.py)\b", page.read_text())
-    missing = [
-        name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)
-    ]
-    assert missing == []
+    there = {name for name in named for file in FILES if f"/{file}".endswith(f"/{name}")}
+    assert set(named) == there
 
 
 @pytest.mark.parametrize("name", LISTED)

@@ -31,11 +31,15 @@ ROW = (
 )
 
 
-class Fact(NamedTuple):
+class Check(NamedTuple):
     """A measurement that supports a fit, or speaks against it."""
 
-    supports: bool
-    note: Note
+    code: str
+    passed: bool
+    words: str  # the measurement as a sentence
+
+    def __str__(self) -> str:
+        return self.words
 
 
 class FittedEstimator(Description):
@@ -149,35 +153,31 @@ class FittedEstimator(Description):
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""
         raise NotImplementedError
 
-    def _evidence(self) -> list[Fact]:
+    def _checks(self) -> list[Check]:
         """Return measurements of the fit for and against it, beyond its notes."""
         return []
 
-    def _bic_facts(self) -> list[Fact]:
+    def _bic_checks(self) -> list[Check]:
         """Return how clearly BIC chose the number of components."""
-        scores, k = self.stats_.get("bic_by_n_components", {}), self._k()
+        k, scores = self._k(), self.stats_.get("bic_by_n_components", {})
         others = {n: score - scores[k] for n, score in scores.items() if k in scores and n != k}
         if not others:
             return []
-        other = min(others, key=others.__getitem__)
-        values = {"k": k, "other": other, "difference": others[other]}
         if k == max(scores) == self.max_components:
-            return [Fact(False, Note("bic_at_limit", values))]
-        if others[other] < 0:
-            return [self._lower_bic(values)]
-        if others[other] < SMALL_BIC:
-            return [Fact(False, Note("bic_close", values))]
-        return [Fact(True, Note("bic_best", values | {"least": min(scores), "most": max(scores)}))]
-
-    def _lower_bic(self, values: dict[str, Any]) -> Fact:
-        """Return what a lower BIC of another number means: chance, or a better number."""
-        errors = self.stats_.get("bic_noise_by_n_components", {})
-        values = values | {"difference": -values["difference"]}
-        # errors are those of differences from the least
-        noise = 2 * errors.get(values["k"], 0.0)
-        if values["k"] < values["other"] and values["difference"] <= noise:
-            return Fact(True, Note("bic_within_noise", values | {"noise": noise}))
-        return Fact(False, Note("bic_lower_elsewhere", values))
+            words = f"BIC still decreases at max_components={k}; increase max_components"
+            return [Check("bic", False, words)]
+        other = min(others, key=others.__getitem__)
+        gap = others[other]
+        if gap < 0:
+            # errors are those of differences from the least
+            noise = 2 * self.stats_.get("bic_noise_by_n_components", {}).get(k, 0.0)
+            words = (
+                f"BIC of {other} components is {-gap:,.3g} lower than that of {k} "
+                f"(two standard errors: {noise:,.3g})"
+            )
+            return [Check("bic", k < other and -gap <= noise, words)]
+        words = f"BIC is lowest with {k} components; with {other} it is {gap:,.3g} higher"
+        return [Check("bic", gap >= SMALL_BIC, words)]
 
     def _codes(self) -> set[str]:
         """Return the codes of the notes of the fit."""
@@ -203,14 +203,14 @@ class FittedEstimator(Description):
         """Return the data of a picture of the model against rows."""
         raise NotImplementedError
 
-    def _caption(self, picture: str) -> str:
-        """Return how to read a picture; a field ``{target}`` stands for the labels."""
+    def _caption(self, picture: str, target: str = "y") -> str:
+        """Return how to read a picture, with the name of the labels."""
         words = self.captions[picture]
         if self._k() == 1:
             words = self.captions.get(f"{picture}_of_one", words)
         if self.n_features_in_ == 1:
             words = self.captions.get(f"{picture}_one_column", words)
-        return words
+        return words.format(target=target)
 
     def _repr_html_inner(self) -> str:
         diagram: str = super()._repr_html_inner()  # type: ignore[misc]

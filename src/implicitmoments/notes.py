@@ -44,7 +44,7 @@ FIT: frozenset[str] = frozenset(
     {
         *("components_are_one", "component_missing", "not_round", "heavy_tails"),
         *("at_floor", "search_doubtful", "directions_not_identified", "polynomial_predicts"),
-        *("residuals_explained"),
+        "residuals_explained",
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.

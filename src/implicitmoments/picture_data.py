@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats
-from implicitmoments.column_names import unnamed_columns
-from implicitmoments.description import FileUnits
+from implicitmoments.arrays import Array, Floats, index_like, namespace_of
 from implicitmoments.notes import CodedError
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -56,21 +54,15 @@ class RowSample(NamedTuple):
     x: Floats  # (n, d), the same as NumPy
     y: Floats  # (n,), or (0,) without labels
     total: int  # rows they were sampled from
-    names: Any = None  # of the columns, or None
-    target: str = "y"  # name of the labels
-    units: FileUnits = FileUnits()  # of the columns
-    numbers: Integers | None = None  # (n,), of the rows in their files, from 0
+    column_names: list[str]
+    target: str  # name of the labels
+    numbers: Integers  # (n,), of the rows in their files, from 0
 
-    @property
-    def shown(self) -> Floats:
-        """The rows in the units of the file, (n, d)."""
-        return self.units.points(self.x)
-
-    @property
-    def column_names(self) -> list[str]:
-        """Names of the columns, or x0, x1, … where they have none."""
-        names = unnamed_columns(self.x.shape[1]) if self.names is None else self.names
-        return [str(name) for name in names]
+    def take(self, places: Integers) -> RowSample:
+        """Return some of the rows."""
+        given = namespace_of(self.given).take(self.given, index_like(places, self.given), axis=0)
+        labels = self.y[places] if len(self.y) else self.y
+        return self._replace(given=given, x=self.x[places], y=labels, numbers=self.numbers[places])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +76,6 @@ class Means:
     covariances: Floats | None = None  # (k, d, d), where components are not spherical
     freedom: float = math.inf  # degrees of freedom, of which all of these are the scales
 
-    def taken(self, rows: Integers) -> Means:
-        """Return the same with some of the rows."""
-        return replace(self, labels=self.labels[rows])
-
 
 @dataclass(frozen=True, eq=False)
 class LinePicture:
@@ -99,10 +87,6 @@ class LinePicture:
     noise: Floats  # (k,)
     labels: Integers  # (n,)
     freedom: float = math.inf  # degrees of freedom, of which the noise is the scale
-
-    def taken(self, rows: Integers) -> LinePicture:
-        """Return the same with some of the rows."""
-        return replace(self, labels=self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +126,6 @@ class Distribution:
     rows: Floats  # (n,)
     drawn: Floats | None = None  # the same number for rows drawn from the model
     law: Callable[[Floats], Floats] | None = None  # its density, where it is known
-    logs: bool = False  # whether the number is a log density of columns, which depends on units
-
-    def shifted(self, by: float) -> Distribution:
-        """Return the same with log densities that are lower by a number; others as they are."""
-        if not self.logs or by == 0.0:
-            return self
-        drawn = None if self.drawn is None else self.drawn - by
-        return replace(self, rows=self.rows - by, drawn=drawn)
 
 
 ComponentView: TypeAlias = Means | LinePicture | Directions | Densities

@@ -1,6 +1,6 @@
 """The sentence of each note, by its code; see :mod:`implicitmoments.notes` for the templates.
 
-A code of ``NOTES`` or ``FACTS`` has a row in docs/notes.md.
+A code of ``NOTES`` has a row in docs/notes.md.
 """
 
 from __future__ import annotations
@@ -135,54 +135,5 @@ NOTES: dict[str, str] = {
     "than {variance:.3g}; use more components, `SphericalMixture`, or another `variance`",
 }
 
-# Measurements in a report that support a fit or speak against it.
-FACTS: dict[str, str] = {
-    "bic_best": "BIC is lowest at `n_components={k}` of {least} to {most} compared; the next, "
-    "{other}, is {difference:,.3g} higher",
-    "bic_close": "BIC hardly distinguishes `n_components={k}` from {other} (difference "
-    "{difference:.2g})",
-    "bic_at_limit": "BIC still decreases at `n_components={k}`, the largest number allowed; "
-    "increase `max_components`",
-    "fit_found": "the fit found {title} in {n_rows:count row} of {n_columns:count column}",
-    "all_checks_passed": "you can believe it: {n:count check} passed, and nothing speaks against "
-    "it",
-    "only_remarks": "you can believe it; {n:count remark} to know of:",
-    "nothing_checked": "no check applies to this fit: look at the pictures before you rely on it",
-    "points_to_check": "do not rely on it yet. {n:count point} to check:",
-    "next_fit": "next, fit again with what the first point suggests:",
-    "next_use": "next, use it:",
-    "next_use_with_care": "next, look at the pictures below; to use it nevertheless:",
-    "bic_within_noise": "BIC of {other} is {difference:,.3g} lower than that of "
-    "`n_components={k}`, which chance explains (two standard errors: {noise:,.3g}); the smaller "
-    "number is the cautious choice",
-    "bic_lower_elsewhere": "BIC is lower by {difference:,.3g} with {other:count component} than "
-    "with {k}; use `n_components={other}`",
-    "samples_agree": "rows drawn from the model are distributed as the data are "
-    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g})",
-    "samples_differ": "rows drawn from the model are not distributed as the data are "
-    "(Kolmogorov–Smirnov distance {gap:.2g}; chance gives up to {limit:.2g}); see the picture of "
-    "the fit",
-    "cannot_sample": "no rows can be drawn from the density: its sampler accepts {rate:.2g} of "
-    "its proposals",
-    "few_misclassified": "expected misclassification rate: {rate:percent}",
-    "clusters_spherical": "all clusters are spherical (largest variance ratio {ratio:.2f} along "
-    "one direction)",
-    "means_separated": "the nearest means are {separation:.1f} noise standard deviations apart: "
-    "expected misclassification rate {rate:percent}",
-    "pairwise_test_reliable": "the pairwise test errs on {split:percent} of pairs within a "
-    "cluster and {merge:percent} of pairs between clusters",
-    "density_agrees": "total variation distance from the rows: at least {distance:.2g}, which "
-    "chance alone explains (up to {chance:.2g})",
-    "density_within_epsilon": "total variation distance from the rows: at least {distance:.2g}, "
-    "below `epsilon={epsilon:g}`",
-    "density_differs": "total variation distance from the rows: at least {distance:.2g}, where "
-    "chance alone gives up to {chance:.2g}",
-    "degree_at_limit": "degree {degree} has the highest held-out likelihood and is the highest "
-    "that was tried; increase `max_degree`",
-    "polynomial_error": "expected squared error of the polynomial on new rows: {polynomial:.3g}",
-    "network_error": "expected squared error of the network on new rows: {network:.3g} "
-    "(polynomial {polynomial:.3g})",
-}
-
 # One sentence per code.
-SENTENCES: dict[str, str] = NOTES | FACTS
+SENTENCES: dict[str, str] = NOTES

@@ -147,11 +147,11 @@ def test_findings_do_not_contradict_each_other():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AssumptionWarning)
             model.fit(X)
-        facts = {fact.note.code: fact.supports for fact in model._evidence()}
+        checks = {check.code: check.passed for check in model._checks()}
         if "density_far_from_rows" in model.notes_.codes:
-            assert not facts
-        near = model.stats_["distance"] < epsilon
-        assert facts.get("density_within_epsilon", near or not facts) or not near
+            assert not checks
+        elif model.stats_["distance"] < epsilon:
+            assert checks["distance"]
     assert "density_far_from_rows" in model.notes_.codes  # of the last, which is clipped far
 
 

@@ -4,11 +4,10 @@ import re
 
 import numpy as np
 import pytest
-from implicitmoments.rows.files.kept_rows import KeptRows
 from typer.testing import CliRunner
 
 from implicitmoments.cli.app import app
-from implicitmoments.rows import open_file
+from implicitmoments.rows import KeptRows, open_file
 
 
 def run(*arguments):
@@ -19,7 +18,7 @@ def run(*arguments):
 def typical_rows(page):
     """Return the rows of the table of rows: number of the row, and its numbers."""
     text = page.read_text("utf-8")
-    table = text[text.index("Typical and doubtful rows") :]
+    table = text[text.index("Typical and ambiguous rows") :]
     cells = (
         re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)
         for row in re.findall(r"<tr>(.*?)</tr>", table[: table.index("</table>")], re.DOTALL)
@@ -74,12 +73,3 @@ def test_kept_rows_of_blocks_and_of_several_files(tmp_path):
         rows = source._file_rows(np.arange(source.n_rows))
         assert source.n_dropped == 15
         assert rows.tolist() == np.flatnonzero(np.isfinite(X[:, 1])).tolist()
-
-
-def test_other_columns_are_those_of_all_files(tmp_path):
-    (tmp_path / "a.csv").write_text("a,n,town,name\n1,2,Ulm,x\n")
-    (tmp_path / "b.csv").write_text("name,a,n\ny,3,4\n")
-    with open_file(tmp_path / "a.csv", columns=["a"]) as source:
-        assert source.other_columns == ("town", "name", "n")
-    with open_file([tmp_path / "a.csv", tmp_path / "b.csv"], columns=["a"]) as source:
-        assert source.other_columns == ("name", "n")

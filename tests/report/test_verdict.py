@@ -1,14 +1,21 @@
-"""Measurements for and against a fit, by estimator, as codes."""
+"""The verdict: checks for and against a fit, by their codes."""
 
 import copy
-import re
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments.notes import Note, Notes
-from implicitmoments.report import verdict_of
+from implicitmoments.report import verdict_of, write_report
+from support import refuses
+
+DRAWN = [
+    *("GaussianMixture", "SphericalMixture", "SphericalMixtureDensity"),
+    *("RegressionMixture", "RegressionMixtureDensity"),
+]
 
 
 def changed(fitted, name, notes=(), **stats):
@@ -19,133 +26,121 @@ def changed(fitted, name, notes=(), **stats):
     return model
 
 
-def codes(model, *, supports):
-    return [fact.note.code for fact in model._evidence() if fact.supports == supports]
+def checks(model):
+    """Whether each check of a model passed, by its code."""
+    return {check.code: check.passed for check in model._checks()}
 
 
-def values(model, code):
-    (found,) = [fact.note.values for fact in model._evidence() if fact.note.code == code]
-    return found
+def compared(model, X, y=None):
+    """Whether samples of the model agree with the rows; None where they are not compared."""
+    verdict = verdict_of(model, X, y)
+    found = [c.passed for c in (*verdict.points, *verdict.passed) if c.code == "samples"]
+    return found[0] if found else None
 
 
-def sales(seed=0, n=900):
-    """Three lines with a noise of 4."""
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(18, 5, n), rng.normal(25, 10, n)])
-    lines = np.array([[120, -3, 0.5], [40, -0.5, 2], [80, 1, 0.1]])
-    own = lines[rng.choice(3, n, p=[0.5, 0.3, 0.2])]
-    return X, own[:, 0] + np.einsum("nd,nd->n", X, own[:, 1:]) + 4 * rng.normal(size=n)
-
-
-@pytest.mark.parametrize("k", [1, 2])
-def test_a_missing_line_is_mentioned(k):
-    X, y = sales()
-    model = im.RegressionMixture(k, random_state=0).fit(X, y)
-    assert "component_missing" in model.notes_.codes
-
-
-@pytest.mark.parametrize("k", [3, "auto"])
-def test_the_right_number_of_lines(k):
-    X, y = sales()
-    model = im.RegressionMixture(k, random_state=0).fit(X, y)
-    assert codes(model, supports=False) == []
-    assert model.notes_.codes == []
-    assert ("bic_best" in codes(model, supports=True)) == (k == "auto")
+@pytest.mark.parametrize(
+    ("scores", "most", "passed"),
+    [
+        ({4: 100.0, 5: 100.5, 3: 150.0}, 50, False),  # hardly distinguished
+        ({4: 100.0, 5: 130.0, 3: 150.0}, 50, True),
+        ({4: 100.0, 3: 150.0}, 4, False),  # at the largest number
+        ({4: 100.0, 5: 90.0}, 50, False),
+    ],
+)
+def test_how_clearly_bic_chose(fitted, scores, most, passed):
+    model = changed(fitted, "SphericalMixture", bic_by_n_components=scores)
+    model.max_components = most
+    assert checks(model)["bic"] == passed
 
 
 def test_components_that_do_not_overlap(fitted):
     good = changed(fitted, "SphericalMixture", misclassification_rate=0.02)
-    assert values(good, "few_misclassified") == {"rate": 0.02}
-    bad = changed(fitted, "SphericalMixture", misclassification_rate=0.2)
-    assert "few_misclassified" not in codes(bad, supports=True)
-
-
-@pytest.mark.parametrize(
-    ("scores", "most", "code", "supports"),
-    [
-        ({4: 100.0, 5: 100.5, 3: 150.0}, 50, "bic_close", False),
-        ({4: 100.0, 5: 130.0, 3: 150.0}, 50, "bic_best", True),
-        ({4: 100.0, 3: 150.0}, 4, "bic_at_limit", False),
-    ],
-)
-def test_how_clearly_bic_chose(fitted, scores, most, code, supports):
-    model = changed(fitted, "SphericalMixture", bic_by_n_components=scores)
-    model.max_components = most
-    assert code in codes(model, supports=supports)
-    assert values(model, code)["difference"] == sorted(scores.values())[1] - 100.0
+    assert checks(good) == {"misclassification": True}
+    assert checks(changed(fitted, "SphericalMixture", misclassification_rate=0.2)) == {}
 
 
 def test_clusters(fitted):
     name = "SphericalMixtureClusterer"
-    assert codes(changed(fitted, name), supports=False) == []
-    good = {"clusters_spherical", "means_separated", "pairwise_test_reliable"}
-    assert set(codes(changed(fitted, name), supports=True)) == good
+    good = dict.fromkeys(["spherical", "misclassification", "pair_test"], True)
+    assert checks(changed(fitted, name)) == good
     close = changed(fitted, name, misclassification_rate=0.2)
-    assert set(codes(close, supports=True)) == good - {"means_separated"}
-    unsure = changed(fitted, name, split_rate=0.3)
-    assert set(codes(unsure, supports=True)) == good - {"pairwise_test_reliable"}
-    assert changed(fitted, name, within_variance=92.9)._evidence() == []
+    assert checks(close).keys() == good.keys() - {"misclassification"}
+    assert "pair_test" not in checks(changed(fitted, name, split_rate=0.3))
+    assert checks(changed(fitted, name, within_variance=92.9)) == {}
 
 
 @pytest.mark.parametrize("name", ["SphericalMixtureDensity", "RegressionMixtureDensity"])
 def test_densities(fitted, name):
-    agrees = changed(fitted, name, distance=0.01)
-    assert "density_agrees" in codes(agrees, supports=True)
-    assert values(agrees, "density_agrees")["chance"] == pytest.approx(2 / np.sqrt(1500), rel=0.1)
-    far = changed(fitted, name, distance=0.09)
-    assert codes(far, supports=False)[0] == "density_differs"
-    near = changed(fitted, name, distance=0.01, rows_counted=1e9)
-    assert "density_within_epsilon" in codes(near, supports=True)
-    noted = changed(fitted, name, [Note("density_far_from_rows")], distance=0.09)
-    assert codes(noted, supports=False) == []
-    end = changed(fitted, name, scores={2: -7.0, 4: -6.0})
-    end.degree_ = 4
-    assert codes(end, supports=False)[-1] == "degree_at_limit"
-
-
-def numbers(title):
-    return [int(found) for found in re.findall(r"\d+", title)]
+    assert checks(changed(fitted, name, distance=0.01))["distance"]
+    assert not checks(changed(fitted, name, distance=0.09))["distance"]
+    end = changed(fitted, name, distance=0.01, scores={2: -7.0, 4: -6.0})
+    end.degree_ = end.max_degree = 4
+    assert not checks(end)["degree"]
 
 
 def test_what_predicts(fitted):
     name = "ActivationSumRegressor"
-    good = changed(fitted, name)
-    assert [fact.note.code for fact in good._evidence()] == ["network_error"]
-    errors = {"network_error": 14_560.0, "polynomial_error": 750.0, "hypothesis": "polynomial"}
-    bad = changed(fitted, name, **errors)
-    assert bad._evidence() == []  # a note of the fit mentions it
-    assert numbers(bad._title()) == [bad.degree_]
-    assert numbers(good._title()) == [good.n_components_]
-    _, X, y = fitted[name]
-    plain = im.ActivationSumRegressor(n_components=3, refine=False).fit(X, y)
-    assert [fact.note.code for fact in plain._evidence()] == ["polynomial_error"]
+    assert checks(changed(fitted, name)) == {"prediction_error": True}
+    assert checks(changed(fitted, name, hypothesis="polynomial")) == {}  # a note mentions it
 
 
-def test_one_component_has_no_evidence(rng):
+def test_one_component_is_not_checked(rng):
     X = rng.normal(size=(300, 2))
     for model in (im.SphericalMixtureClusterer(1), im.SphericalMixtureDensity(1)):
-        assert model.fit(X)._evidence() == []
+        assert model.fit(X)._checks() == []
 
 
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")  # one is too few
-@pytest.mark.parametrize(
-    "name", ["SphericalMixture", "RegressionMixture", "SphericalMixtureClusterer"]
-)
-def test_a_title_has_the_number_of_components(fitted, name):
-    model = fitted[name].model
-    assert numbers(model._title()) == [model.n_components]
+@pytest.mark.parametrize("name", DRAWN)
+def test_samples_of_right_models_agree(fitted, name):
+    assert compared(*fitted[name])
 
 
-def test_the_title_of_one_component_is_in_the_singular(fitted):
-    one = im.RegressionMixture(1).fit(*fitted["RegressionMixture"][1:])
-    assert numbers(one._title()) == []
+def test_samples_of_wrong_models_do_not(fitted):
+    model, X, y = fitted["RegressionMixture"]
+    wide = copy.copy(model)
+    wide.noise_ = 3 * wide.noise_
+    assert not compared(wide, X, y)
+    rng = np.random.default_rng(0)
+    two = np.concatenate([rng.normal(-5, 1, (400, 1)), rng.normal(5, 1, (400, 1))])
+    for model in (im.SphericalMixture(1).fit(two), im.SphericalMixtureDensity(1).fit(two)):
+        assert compared(model, two) is False
 
 
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-def test_nothing_supports_components_strung_out_along_one_direction():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3)) + 6 * rng.normal(size=(400, 1)) * [1.0, 1.0, 0.0]
-    model = im.SphericalMixture(3, random_state=0).fit(X)
-    assert "not_round" in model.notes_.codes
-    assert any(fact.supports for fact in model._evidence())  # as if they were groups
-    assert verdict_of(model, X).in_favour == []
+def test_where_samples_are_not_compared(fitted, rng):
+    X = rng.normal(size=(200, 2))
+    for y in (2 * X[:, 0], np.ones(200)):  # without noise
+        assert compared(im.RegressionMixture(1).fit(X, y), X, y) is None
+    assert compared(im.SphericalMixture(1).fit(X[:20]), X[:20]) is None
+    for name in ("ActivationSumRegressor", "SphericalMixtureClusterer"):
+        assert compared(*fitted[name]) is None
+    _, X, y = fitted["RegressionMixture"]
+    weights = np.where(np.arange(len(X)) % 2, 3.0, 1.0)
+    weighted = clone(fitted["RegressionMixture"].model).fit(X, y, sample_weight=weights)
+    assert compared(weighted, X, y) is None
+
+
+def test_a_density_that_cannot_be_sampled_has_a_page(fitted, tmp_path):
+    model, X, _ = fitted["SphericalMixtureDensity"]
+    model = copy.copy(model)
+    model.acceptance_rate_ = 1e-12
+    assert compared(model, X) is False
+    with refuses("no_picture", name="SphericalMixtureDensity"):
+        im.plot.fit(model, X)
+    page = write_report(model, X, path=tmp_path / "r.html").read_text("utf-8")
+    assert 'id="fit"' not in page
+
+
+def test_nothing_supports_a_fit_whose_model_is_doubted(fitted):
+    doubt = [Note("not_round", {"kind": "full", "gain": 9.0})]
+    model = changed(fitted, "SphericalMixture", doubt, misclassification_rate=0.01)
+    verdict = verdict_of(model, fitted["SphericalMixture"].X)
+    assert verdict.points[0].code == "not_round"
+    assert verdict.passed == []
+
+
+def test_the_summary_counts(fitted):
+    model, X, _ = fitted["SphericalMixture"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert f"All {len(verdict_of(model, X).passed)} checks" in verdict_of(model, X).summary

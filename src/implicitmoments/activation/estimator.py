@@ -33,7 +33,7 @@ from implicitmoments.description import (
     as_floats,
     column_names,
 )
-from implicitmoments.estimator import Fact, FittedEstimator
+from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
@@ -416,17 +416,17 @@ class ActivationSumRegressor(
         kind = "positive" if self.positive else "signed"
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
 
-    def _evidence(self) -> list[Fact]:
+    def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
-        if network is None:
-            return [Fact(True, Note("polynomial_error", {"polynomial": polynomial}))]
-        if self._predicts_by() == "polynomial":  # which a note mentions
+        words = f"expected squared error of the polynomial on new rows: {polynomial:.3g}"
+        if network is not None and self._predicts_by() == "polynomial":  # which a note mentions
             return []
-        errors = {"network": network, "polynomial": polynomial}
-        return [Fact(True, Note("network_error", errors))]
+        if network is not None:
+            words += f", of the network: {network:.3g}"
+        return [Check("prediction_error", True, words)]
 
-    def _caption(self, picture: str) -> str:
-        words = super()._caption(picture)
+    def _caption(self, picture: str, target: str = "y") -> str:
+        words = super()._caption(picture, target)
         if picture == "components" and self._predicts_by() == "polynomial":
             words += " Predictions are those of the polynomial, not of the network."
         return words
@@ -434,9 +434,8 @@ class ActivationSumRegressor(
     def _component_view(self, rows: RowSample) -> Directions:
         if not hasattr(self, "directions_"):
             raise NoPictureError(
-                "no_directions",
-                "this {name} has no directions, as `refine=False`; fit with `refine=True`, or use "
-                "implicitmoments.plot.fit",
+                "no_picture",
+                "this {name} has no directions, as `refine=False`; use implicitmoments.plot.fit",
                 name=type(self).__name__,
             )
         center = np.zeros(rows.x.shape[1]) if self.whitening_ is None else self.whitening_.mean

@@ -33,7 +33,7 @@ from implicitmoments.clustering.pair_test import (
     rule_of,
 )
 from implicitmoments.description import SphericalMixtureClustererDescription, as_floats
-from implicitmoments.estimator import Fact, FittedEstimator, constant_notes
+from implicitmoments.estimator import Check, FittedEstimator, constant_notes
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
@@ -298,19 +298,21 @@ class SphericalMixtureClusterer(
     def _title(self) -> str:
         return f"{k:,} spherical clusters" if (k := self._k()) > 1 else "one spherical cluster"
 
-    def _evidence(self) -> list[Fact]:
+    def _checks(self) -> list[Check]:
         # one cluster is no finding; a wide one is no unit of distances
         stats = self.stats_
         if self._k() == 1 or stats["within_variance"] > WIDE:
             return []
-        notes = [Note("clusters_spherical", {"ratio": stats["within_variance"]})]
-        separation, rate = stats["separation"], stats["misclassification_rate"]
+        ratio, rate = stats["within_variance"], stats["misclassification_rate"]
+        found = [Check("spherical", True, f"largest variance ratio within a cluster: {ratio:.2f}")]
         if rate <= OVERLAPPING:
-            notes.append(Note("means_separated", {"separation": separation, "rate": rate}))
-        rates = {"split": stats["split_rate"], "merge": stats["merge_rate"]}
-        if sum(rates.values()) <= UNRELIABLE:
-            notes.append(Note("pairwise_test_reliable", rates))
-        return [Fact(True, note) for note in notes]
+            words = f"expected misclassification rate: {rate:.2%}"
+            found.append(Check("misclassification", True, words))
+        error = stats["split_rate"] + stats["merge_rate"]
+        if error <= UNRELIABLE:
+            words = f"error rates of the pairwise test: {error:.2%} in all"
+            found.append(Check("pair_test", True, words))
+        return found
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))

@@ -22,7 +22,7 @@ from implicitmoments.density.clipped_density import (
 )
 from implicitmoments.density.expansion import Expansion
 from implicitmoments.description import DensityDescription, as_floats
-from implicitmoments.estimator import Fact, FittedEstimator, constant_notes
+from implicitmoments.estimator import Check, FittedEstimator, constant_notes
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import (
@@ -321,24 +321,26 @@ class ExpandedDensity(
         drawn = move_like(restore_columns(points, self._constant_values), like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
-    def _evidence(self) -> list[Fact]:
+    def _checks(self) -> list[Check]:
         # a Gaussian has no degree; a note already says that the density is far from the rows
         if self.n_components == 1 or FAR in self._codes():
             return []
         distance, chance = self.stats_["distance"], self._chance
-        values = {"distance": distance, "chance": chance, "epsilon": self.epsilon}
-        agrees, near = distance <= chance, distance <= self.epsilon
-        code = "density_agrees" if agrees else "density_within_epsilon"
-        found = [Fact(near or agrees, Note(code if near or agrees else "density_differs", values))]
+        words = (
+            f"total variation distance from the data: at least {distance:.2g} "
+            f"(chance gives up to {chance:.2g}; epsilon={self.epsilon:g})"
+        )
+        found = [Check("distance", distance <= max(chance, self.epsilon), words)]
         if self.degree_ == max(self.stats_["scores"], default=0) == self.max_degree:
-            found.append(Fact(False, Note("degree_at_limit", {"degree": self.degree_})))
+            words = f"the highest degree compared, {self.degree_}, is best; increase max_degree"
+            found.append(Check("degree", False, words))
         return found
 
     def _fit_view(self, rows: RowSample) -> FitView:
         rate = self.acceptance_rate_
         if rate * self.max_proposals < 2 * FEWEST_DRAWN:
             raise NoPictureError(
-                "no_rows_drawn",
+                "no_picture",
                 "no rows can be drawn from this {name}: its sampler accepts {rate:.2g} of its "
                 "proposals; use implicitmoments.plot.components",
                 name=type(self).__name__,
@@ -347,4 +349,4 @@ class ExpandedDensity(
         sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
         pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
         logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)
-        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of
-from implicitmoments.estimator import Fact, FittedEstimator
+from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
 from implicitmoments.mixture.diagnostics import Evidence, fit_notes, misclassification_rate
@@ -515,12 +515,12 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         doubt = self._function(log_largest).total(self, X, y)
         return self.bic(X, y) - 2 * doubt.total
 
-    def _evidence(self) -> list[Fact]:
-        rate = self.stats_.get("misclassification_rate", 1.0)
-        facts = self._bic_facts()
+    def _checks(self) -> list[Check]:
+        rate, checks = self.stats_.get("misclassification_rate", 1.0), self._bic_checks()
         if self._k() > 1 and rate <= 0.05:
-            facts.append(Fact(True, Note("few_misclassified", {"rate": rate})))
-        return facts
+            words = f"expected misclassification rate: {rate:.2%}"
+            checks.append(Check("misclassification", True, words))
+        return checks
 
     def _check_parameters(self) -> None:
         """Raise for a parameter that cannot be used."""

@@ -327,7 +327,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _fit_view(self, rows: RowSample) -> Distribution:
         points = (rows.given, self.sample(len(rows.x))[0])
         logs, drawn = (as_floats(self.score_samples(each)) for each in points)
-        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn, logs=True)
+        return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
     def _noise_free(self, rows: RowSample) -> bool:
         least = LEAST_VARIANCE * rows.x[:, self._varying].var(axis=0)

@@ -1,9 +1,12 @@
-"""Rows and components in two dimensions."""
+"""Rows and components in two dimensions.
+
+Shapes: n rows of d columns, k components, m axes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,16 +23,16 @@ from implicitmoments.picture_data import (
     RowSample,
 )
 from implicitmoments.plot import canvas
-from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
-from implicitmoments.plot.labels import label_marks
-from implicitmoments.plot.plane import Plane, axis_name, leading_direction, plane_of
+from implicitmoments.plot.canvas import count_note, frozen_copy, plain_text, sample_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_DRAWN = 2_000  # drawn: more would cover each other
+MOST_DRAWN = 2_000  # rows: more would cover each other
 NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
 ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches
+SIDE = 1e-6  # weight of rows beside vectors, whose directions come first
+ALIKE = 4.0  # ratio of the spread of two columns, up to which one unit serves both
 
 
 def components(
@@ -80,119 +83,25 @@ def components(
     rows = sample_rows(model, X, y, max_rows)
     view = frozen_copy(model)._component_view(rows)
     ax = canvas.axes_for(ax)
+    title, note = counted(model._k(), model.component), count_note(rows)
     match view:
+        case Means() if rows.x.shape[1] == 1:
+            _draw_histogram(view, ax, rows)
         case Means():
-            _draw_means(view, ax, rows, model.component)
+            draw_groups(mean_plane(view, rows), ax, range(len(view.means)))
+            shape = "circles" if view.covariances is None else "ellipses"
+            note += f"; {shape}: {_width(view.freedom)}"
         case LinePicture():
-            _draw_lines(view, ax, rows, model.component)
+            draw_groups(line_plane(view, rows), ax, range(len(view.coef)))
+            note += f"; bands: {_width(view.freedom)}"
         case Directions():
-            _draw_directions(view, ax, rows, model.component)
+            _draw_directions(view, ax, rows)
+            note += "; arrows: directions"
         case _:
-            shift = rows.units.log_volume(model)
-            _draw_densities(replace(view, values=view.values - shift), ax, rows)
+            _draw_densities(view, ax, rows)
+            title = "Rows by log density"
+    canvas.finish(ax, title, note)
     return ax
-
-
-def _draw_means(view: Means, ax: Axes, rows: RowSample, noun: str) -> None:
-    note = count_note(rows)
-    if rows.x.shape[1] == 1:
-        _draw_histogram(view, ax, rows)
-        ax.set_xlabel(axis_name(rows, 0, ""))
-        ax.set_ylabel("density")
-    else:
-        draw_groups(mean_map(view, rows), ax, range(len(view.means)))
-        shape = "circles" if view.covariances is None else "ellipses"
-        note += f"; {shape}: {_width(view.freedom)}"
-    canvas.finish(ax, counted(len(view.means), noun), note)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupMap:
-    """Rows and components on two axes, in the units of the axes."""
-
-    at: Floats  # (n, 2)
-    labels: Integers  # (n,)
-    weights: Floats  # (k,)
-    marks: Floats  # (k, 2), where the number of a component stands
-    curves: list[tuple[Floats, Floats]]  # k rings or lines, each of x and y
-    bands: Floats | None  # (k,), half the width of a band along a line
-    names: list[str]  # of the axes
-    plane: Plane | None = None  # of means
-
-
-def mean_map(view: Means, rows: RowSample) -> GroupMap:
-    """Place means and rows on the two leading principal directions of the means."""
-    center = view.weights @ view.means
-    spread = np.sqrt(view.weights)[:, None] * (view.means - center)
-    plane = plane_of(spread, rows.x - center, rows, "principal direction of the means")
-    covariances = view.covariances
-    if covariances is None:
-        covariances = view.variances[:, None, None] * np.eye(rows.x.shape[1])
-    marks = plane.at(view.means)
-    rings = _ellipses(marks, plane.shapes(covariances))
-    at = plane.at(rows.x)
-    return GroupMap(at, view.labels, view.weights, marks, rings, None, plane.names, plane)
-
-
-def line_map(view: LinePicture, rows: RowSample, column: int | None = None) -> GroupMap:
-    """Place lines and rows along one column, or along the direction where slopes differ most."""
-    center, coef = rows.x.mean(axis=0), view.coef
-    apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
-    if column is None:
-        u = leading_direction(apart, rows.x - center, rows)
-    else:
-        u = np.eye(rows.x.shape[1])[column]
-    # y less what the other directions explain: a_i + b_i · m + (b_i · u) u · (x − m) + noise
-    others = coef - np.outer(coef @ u, u)
-    along = rows.x @ u
-    level = rows.y - np.einsum("nd,nd->n", rows.x - center, others[view.labels])
-    ends = np.array([along.min(), along.max()])
-    heights = (view.intercept + coef @ center)[:, None] + np.outer(coef @ u, ends - center @ u)
-    own, unit = rows.units.axis(u)
-    marks = np.column_stack([np.full(len(coef), ends[1] * unit), heights[:, 1]])
-    less = "" if len(u) == 1 else ", less the contribution of other directions"
-    if len(u) > 1 and own is not None:
-        less = ", less the contribution of other columns"
-    names = [
-        axis_name(rows, own, "leading direction of the coefficients"),
-        canvas.plain_text(rows.target) + less,
-    ]
-    at = np.column_stack([along * unit, level])
-    lines = [(ends * unit, height) for height in heights]
-    return GroupMap(at, view.labels, view.weights, marks, lines, view.noise, names)
-
-
-def draw_groups(
-    drawn: GroupMap, ax: Axes, shown: Sequence[int], colours: Sequence[int] | None = None
-) -> None:
-    """Draw the components ``shown``, and rows of others in grey."""
-    rest = ~np.isin(drawn.labels, shown)
-    if rest.any():
-        style: dict[str, Any] = {"ec": canvas.ink(), "alpha": canvas.FAINT, "lw": 1.4}
-        canvas.draw_dots(ax, drawn.at[rest], gid="band-rest", **style)
-    for place, i in enumerate(shown):
-        number = i if colours is None else colours[place]
-        own, (x, y) = canvas.colour(number), drawn.curves[i]
-        rows: dict[str, Any] = {"color": own, "ms": 2.0, "mew": 0, "label": f"component {i}"}
-        at = drawn.at[drawn.labels == i].T
-        ax.plot(*at, canvas.marker(number), gid=f"group-{i}", **rows)
-        ax.plot(x, y, color=canvas.ink(), lw=2.6, zorder=3, gid=f"group-{i}-outline")
-        ax.plot(x, y, color=own, lw=1.4, zorder=4, gid=f"group-{i}-curve")
-        if drawn.bands is not None:
-            width = drawn.bands[i]
-            band: dict[str, Any] = {"color": own, "alpha": 0.15, "lw": 0}
-            ax.fill_between(x, y - width, y + width, gid=f"band-group-{i}", **band)
-    ax.set_xlabel(drawn.names[0])
-    ax.set_ylabel(drawn.names[1])
-    if drawn.plane is not None:
-        drawn.plane.set_aspect(ax, drawn.at)
-    _number(ax, drawn.marks, drawn.weights, shown, colours)
-
-
-def _draw_lines(view: LinePicture, ax: Axes, rows: RowSample, noun: str) -> None:
-    draw_groups(line_map(view, rows), ax, range(len(view.coef)))
-    note = f"{count_note(rows)}; bands: {_width(view.freedom)}"
-    canvas.finish(ax, counted(len(view.coef), noun), note)
 
 
 def _width(freedom: float) -> str:
@@ -200,106 +109,184 @@ def _width(freedom: float) -> str:
     return "one standard deviation" if np.isinf(freedom) else "one scale of the t distribution"
 
 
-def _draw_directions(view: Directions, ax: Axes, rows: RowSample, noun: str) -> None:
-    target, vectors = canvas.plain_text(rows.target), view.vectors
-    spread = np.sqrt(np.abs(view.weights))[:, None] * vectors
-    plane = plane_of(spread, rows.x - view.center, rows, "principal direction of the network")
-    at, center = plane.at(rows.x), plane.at(view.center[None])[0]
-    if rows.x.shape[1] == 1:
-        at = np.column_stack([at[:, 0], rows.y])
-    _colour_by_value(ax, at, rows.y, target)
-    note = count_note(rows)
-    if rows.x.shape[1] > 1:
-        tips = plane.at(vectors)
-        longest = max(float(np.linalg.norm(tips, axis=1).max()), np.finfo(np.float64).tiny)
-        reach = float(np.quantile(np.linalg.norm(at - center, axis=1), ARROW_REACH))
-        tips = center + tips * (reach / longest)
-        for tip in tips:
-            ax.annotate(
-                "", tip, center, arrowprops={"arrowstyle": "-|>", "color": canvas.ink(), "lw": 2}
-            )
-        plane.set_aspect(ax, at)
-        _number(ax, tips, view.weights, range(len(tips)))
-        note += "; arrows: directions"
-    _name_axes(ax, plane, second=target)
-    canvas.finish(ax, counted(len(vectors), noun), note)
+@dataclass(frozen=True, eq=False)
+class GroupPlane:
+    """Rows and groups on two axes."""
+
+    at: Floats  # (n, 2)
+    labels: Integers  # (n,)
+    weights: Floats  # (k,)
+    marks: Floats  # (k, 2), where the number of a group stands
+    curves: Floats  # (k, 2, m), rings or lines
+    names: list[str]  # of the axes
+    bands: Floats | None = None  # (k,), half the width of a band along a line
 
 
-def _draw_densities(view: Densities, ax: Axes, rows: RowSample) -> None:
-    words = "direction of the expansion"
-    plane = plane_of(view.vectors, rows.x - view.center, rows, words)
-    what, target = view.what.format(target=rows.target), canvas.plain_text(rows.target)
-    at, second = plane.at(rows.x), what
-    if view.residuals is not None:  # against the leading direction alone
-        u = leading_direction(view.vectors, rows.x - view.center, rows)
-        column, unit = rows.units.axis(u)
-        at = np.column_stack([rows.x @ u * unit, view.residuals])
-        second = f"{target}, less the least-squares line"
-        name = [axis_name(rows, column, f"first {words}")]
-        plane = Plane(u[None], np.array([unit]), name, [column])
-    elif rows.x.shape[1] == 1:
-        at = np.column_stack([at[:, 0], view.values])
-    _colour_by_value(ax, at, view.values, canvas.plain_text(what))
-    _name_axes(ax, plane, second=second)
-    canvas.finish(ax, "Rows by log density", count_note(rows))
+def mean_plane(view: Means, rows: RowSample) -> GroupPlane:
+    """Place means and rows on the two leading principal directions of the means."""
+    spread = np.sqrt(view.weights)[:, None] * (view.means - view.weights @ view.means)
+    directions = leading_directions(spread, rows.x)
+    covariances = view.covariances
+    if covariances is None:
+        covariances = view.variances[:, None, None] * np.eye(rows.x.shape[1])
+    marks = view.means @ directions.T
+    values, vectors = np.linalg.eigh(directions @ covariances @ directions.T)
+    turn = np.linspace(0, 2 * np.pi, 73)
+    axes = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    rings = marks[:, :, None] + axes @ np.array([np.cos(turn), np.sin(turn)])
+    names = axis_names(rows, "principal direction of the means")
+    return GroupPlane(rows.x @ directions.T, view.labels, view.weights, marks, rings, names)
 
 
-def _name_axes(ax: Axes, plane: Plane, second: str) -> None:
+def line_plane(view: LinePicture, rows: RowSample, column: int | None = None) -> GroupPlane:
+    """Place lines and rows along one column, or along the direction where slopes differ most."""
+    center, coef = rows.x.mean(axis=0), view.coef
+    apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
+    if column is None:
+        u = leading_directions(apart, rows.x, most=1)[0]
+        name = axis_names(rows, "direction of the coefficients")[0]
+    else:
+        u, name = np.eye(len(center))[column], plain_text(rows.column_names[column])
+    # y less what the other directions explain: a_i + b_i · m + (b_i · u) u · (x − m) + noise
+    others, along = coef - np.outer(coef @ u, u), rows.x @ u
+    level = rows.y - np.sum((rows.x - center) * others[view.labels], axis=1)
+    ends = np.array([along.min(), along.max()])
+    heights = (view.intercept + coef @ center)[:, None] + np.outer(coef @ u, ends - center @ u)
+    lines = np.stack([np.broadcast_to(ends, heights.shape), heights], axis=1)
+    less = "" if len(u) == 1 else ", less the contribution of other directions"
+    names = [name, plain_text(rows.target) + less]
+    at = np.column_stack([along, level])
+    return GroupPlane(at, view.labels, view.weights, lines[:, :, 1], lines, names, view.noise)
+
+
+def leading_directions(vectors: Floats, x: Floats, most: int = 2) -> Floats:
+    """Return orthonormal directions, (m, d): the leading ones of vectors, and then of rows x."""
+    d = x.shape[1]
+    if d <= most:
+        return np.eye(d)
+    centred = x - x.mean(axis=0)
+    stack = [_scaled(vectors), SIDE * _scaled(centred), SIDE**2 * np.eye(d)]
+    directions = np.linalg.svd(np.vstack(stack), full_matrices=False)[2][:most]
+    # signs are arbitrary: the largest entry is positive, so that pictures do not flip
+    largest = np.abs(directions).argmax(axis=1)
+    signed: Floats = directions * np.sign(directions[np.arange(most), largest])[:, None]
+    return signed
+
+
+def _scaled(vectors: Floats) -> Floats:
+    scaled: Floats = vectors / max(float(np.linalg.norm(vectors)), np.finfo(np.float64).tiny)
+    return scaled
+
+
+def axis_names(rows: RowSample, words: str) -> list[str]:
+    """Return the names of at most two columns, or words for directions of several."""
+    if rows.x.shape[1] <= 2:
+        return [plain_text(name) for name in rows.column_names]
+    return [f"{nth} {words}" for nth in ("first", "second")]
+
+
+def draw_groups(
+    plane: GroupPlane, ax: Axes, shown: Sequence[int], colours: Sequence[str] | None = None
+) -> None:
+    """Draw the components ``shown``, and rows of others in grey."""
+    colours = [canvas.colour(i) for i in shown] if colours is None else colours
+    rest = ~np.isin(plane.labels, shown)
+    canvas.draw_rows(ax, plane.at[rest], color=canvas.ink(), alpha=canvas.FAINT, gid="rest")
+    for i, own in zip(shown, colours, strict=True):
+        gid, (x, y) = f"group-{i}-", plane.curves[i]
+        at = plane.at[plane.labels == i]
+        canvas.draw_rows(ax, at, color=own, label=f"component {i}", gid=f"{gid}rows")
+        ax.plot(x, y, color=own, lw=1.8, gid=f"{gid}curve")
+        if plane.bands is not None:
+            band: Any = {"color": own, "alpha": 0.15, "lw": 0, "gid": f"{gid}band"}
+            ax.fill_between(x, y - plane.bands[i], y + plane.bands[i], **band)
     ax.set_xlabel(plane.names[0])
-    ax.set_ylabel(plane.names[1] if len(plane.names) > 1 else second)
+    ax.set_ylabel(plane.names[1])
+    if plane.bands is None:
+        _set_aspect(ax, plane.at)
+    _number(ax, plane.marks, plane.weights, shown, colours)
 
 
-def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str) -> None:
-    low, high = np.quantile(values, [0.01, 0.99])
-    style: dict[str, Any] = {"s": 7, "lw": 0, "cmap": canvas.middle_tones()}
-    drawn = ax.scatter(at[:, 0], at[:, 1], c=values, vmin=low, vmax=high, **style)
-    ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
+def _set_aspect(ax: Axes, at: Floats) -> None:
+    """Use one unit for both axes unless their spread differs much."""
+    spread = np.ptp(at, axis=0)
+    if spread.max() <= ALIKE * spread.min():
+        ax.set_aspect("equal", adjustable="datalim")
+
+
+def _number(
+    ax: Axes, marks: Floats, weights: Floats, shown: Sequence[int], colours: Sequence[str]
+) -> None:
+    """Label components by number and weight; only crosses if there are many."""
+    if len(shown) > NUMBERED:
+        ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5)
+        return
+    for i, own in zip(shown, colours, strict=True):
+        words = f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i)
+        box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "ec": own}
+        style: Any = {"ha": "center", "va": "center", "fontsize": "x-small", "bbox": box}
+        ax.text(marks[i, 0], marks[i, 1], words, gid=f"group-{i}-number", **style)
 
 
 def _draw_histogram(view: Means, ax: Axes, rows: RowSample) -> None:
     """Draw stacked histograms of the components, and the density of the mixture."""
-    x, means = rows.shown[:, 0], rows.units.points(view.means)[:, 0]
-    deviations = rows.units.points(np.sqrt(view.variances)[:, None])[:, 0]
-    k = len(view.weights)
-    drawn: Any = ax.hist(
-        [x[view.labels == i] for i in range(k)],
+    x, means, groups = rows.x[:, 0], view.means[:, 0], range(len(view.weights))
+    colours = [canvas.colour(i) for i in groups]
+    ax.hist(
+        [x[view.labels == i] for i in groups],
         bins=canvas.BINS,
         stacked=True,
         density=True,
-        color=[canvas.colour(i) for i in range(k)],
-        label=[f"component {i}" for i in range(k)],
-    )[2]
-    for i, bars in enumerate([drawn] if k == 1 else drawn):
-        for j, bar in enumerate(bars):
-            bar.set_gid(f"group-{i}-bar-{j}")
+        color=colours,
+        label=[f"component {i}" for i in groups],
+    )
+    law = t(view.freedom, means, np.sqrt(view.variances))  # Gaussian if it is infinite
     at = np.linspace(x.min(), x.max(), 400)
-    law = t(view.freedom, means, deviations)  # Gaussian if it is infinite
     density = (view.weights * law.pdf(at[:, None])).sum(axis=1)
     ax.plot(at, density, color=canvas.ink(), lw=1.5, label="the model")
-    heights = view.weights * law.pdf(means)
-    _number(ax, np.column_stack([means, heights]), view.weights, range(k))
+    marks = np.column_stack([means, view.weights * law.pdf(means)])
+    _number(ax, marks, view.weights, groups, colours)
+    ax.set_xlabel(plain_text(rows.column_names[0]))
+    ax.set_ylabel("density")
 
 
-def _ellipses(marks: Floats, covariances: Floats) -> list[tuple[Floats, Floats]]:
-    """Return points one standard deviation from each mark, by covariances (k, 2, 2)."""
-    turn = np.linspace(0, 2 * np.pi, 73)
-    values, vectors = np.linalg.eigh(covariances)
-    roots = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    rings = marks[:, :, None] + roots @ np.array([np.cos(turn), np.sin(turn)])
-    return [(ring[0], ring[1]) for ring in rings]
+def _draw_directions(view: Directions, ax: Axes, rows: RowSample) -> None:
+    spread = np.sqrt(np.abs(view.weights))[:, None] * view.vectors
+    directions = leading_directions(spread, rows.x)
+    names = axis_names(rows, "principal direction of the network")
+    at, center = rows.x @ directions.T, directions @ view.center
+    if len(directions) == 1:
+        at, names = np.column_stack([at, rows.y]), [*names, plain_text(rows.target)]
+    else:
+        tips = view.vectors @ directions.T
+        reach = np.quantile(np.linalg.norm(at - center, axis=1), ARROW_REACH)
+        tips = center + reach * tips / max(float(np.linalg.norm(tips, axis=1).max()), 1e-300)
+        for tip in tips:
+            arrow = {"arrowstyle": "-|>", "lw": 2, "color": canvas.ink()}
+            ax.annotate("", tuple(tip), tuple(center), arrowprops=arrow)
+        _set_aspect(ax, at)
+        every = range(len(tips))
+        _number(ax, tips, view.weights, every, [canvas.colour(i) for i in every])
+    _colour_by_value(ax, at, rows.y, plain_text(rows.target), names)
 
 
-def _number(
-    ax: Axes,
-    marks: Floats,
-    weights: Floats,
-    shown: Sequence[int],
-    colours: Sequence[int] | None = None,
-) -> None:
-    """Label components by number and weight; only crosses if there are many."""
-    if len(shown) > NUMBERED:
-        ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5, zorder=4)
-        return
-    words = [f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i) for i in shown]
-    own = [canvas.colour(number) for number in (shown if colours is None else colours)]
-    label_marks(ax, marks[list(shown)], words, own, [f"group-{i}" for i in shown])
+def _draw_densities(view: Densities, ax: Axes, rows: RowSample) -> None:
+    target, what = plain_text(rows.target), view.what.format(target=plain_text(rows.target))
+    most = 2 if view.residuals is None else 1
+    at = rows.x @ leading_directions(view.vectors, rows.x, most).T
+    names = axis_names(rows, "direction of the expansion")[: at.shape[1]]
+    if view.residuals is not None:  # against the leading direction alone
+        at = np.column_stack([at, view.residuals])
+        names.append(f"{target}, less the least-squares line")
+    elif at.shape[1] == 1:
+        at, names = np.column_stack([at, view.values]), [*names, what]
+    _colour_by_value(ax, at, view.values, what, names)
+
+
+def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str, names: list[str]) -> None:
+    low, high = np.quantile(values, [0.01, 0.99])
+    style: Any = {"s": 7, "lw": 0, "cmap": canvas.tones(), "vmin": low, "vmax": high}
+    drawn = ax.scatter(at[:, 0], at[:, 1], c=values, **style)
+    ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 
-from implicitmoments.arrays import Floats
 from implicitmoments.picture_data import Distribution, Predictions, RowSample
 from implicitmoments.plot import canvas
-from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows
+from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows, widened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,53 +69,41 @@ def fit(
     if isinstance(view, Predictions):
         _draw_predictions(view, ax, rows)
     else:
-        _draw_distribution(view.shifted(rows.units.log_volume(model)), ax, rows)
+        _draw_distribution(view, ax, rows)
     return ax
 
 
 def _draw_predictions(view: Predictions, ax: Axes, rows: RowSample) -> None:
     y, predicted, target = rows.y, view.values, canvas.plain_text(rows.target)
-    low, high = _widened(min(predicted.min(), y.min()), max(predicted.max(), y.max()))
-    cells: dict[str, Any] = {"extent": (low, high, low, high), "mincnt": 1, "bins": "log"}
-    drawn = ax.hexbin(predicted, y, gridsize=CELLS, cmap=canvas.middle_tones(), lw=0.1, **cells)
-    drawn.set_clim(1, max(10.0, float(np.max(np.asarray(drawn.get_array())))))
+    low, high = widened(min(predicted.min(), y.min()), max(predicted.max(), y.max()))
+    cells: Any = {"extent": (low, high, low, high), "mincnt": 1, "gridsize": CELLS, "lw": 0.1}
+    drawn = ax.hexbin(predicted, y, cmap=canvas.tones(), norm="log", **cells)
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
     ax.axline((low, low), slope=1, color=canvas.ink(), lw=1, ls="--", alpha=0.7)
     ax.set_aspect("equal", adjustable="box")
     ax.set_xlabel(f"predicted {target}")
     ax.set_ylabel(target)
-    share = 1 - np.var(y - predicted) / max(float(np.var(y)), np.finfo(np.float64).tiny)
-    note = f"by the {view.by}; {count_note(rows)}; R² {share:.4f} on these rows"
+    note = f"by the {view.by}; {count_note(rows)}; R² {r2_score(y, predicted):.4f} on these rows"
     canvas.finish(ax, "Predicted and actual", note)
 
 
 def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
-    every = view.rows if view.drawn is None else np.concatenate([view.rows, view.drawn])
-    edges, note = _edges(every), count_note(rows)
-    # the first and last bins hold what lies beyond them, also −inf
-    inner = np.clip(view.rows, edges[0], edges[-1])
-    bins: dict[str, Any] = {"bins": edges, "density": True}
-    own = canvas.colour(0)
-    ax.hist(inner, fc=(own, 0.4), ec=own, lw=0.8, label="rows", **bins)
+    note, every = count_note(rows), view.rows
     if view.drawn is not None:
-        drawn = np.clip(view.drawn, edges[0], edges[-1])
-        bins |= {"lw": 2, "histtype": "step"}
+        every = np.concatenate([every, view.drawn])
+        note += f", and {len(view.drawn):,} drawn from the model"
+    low, high = widened(*np.quantile(every[np.isfinite(every)], INNER))
+    bins: Any = {"bins": np.linspace(low, high, canvas.BINS + 1), "density": True}
+    # the first and last bins hold what lies beyond them, also −inf
+    own = canvas.colour(0)
+    ax.hist(np.clip(view.rows, low, high), fc=(own, 0.4), ec=own, lw=0.8, label="rows", **bins)
+    if view.drawn is not None:
+        drawn, bins = np.clip(view.drawn, low, high), bins | {"lw": 2, "histtype": "step"}
         ax.hist(drawn, color=canvas.colour(1), label="drawn from the model", **bins)
-        note += f", and {len(drawn):,} drawn from the model"
     if view.law is not None:
-        at = np.linspace(edges[0], edges[-1], 200)
+        at = np.linspace(low, high, 200)
         ax.plot(at, view.law(at), color=canvas.colour(1), lw=2, label="the model")
     ax.set_xlabel(view.axis)
     ax.set_ylabel("density")
-    canvas.key(ax)
+    ax.legend(fontsize="small")
     canvas.finish(ax, view.title, note)
-
-
-def _edges(values: Floats) -> list[float]:
-    finite = values[np.isfinite(values)]
-    low, high = np.quantile(finite, INNER) if len(finite) else (0.0, 1.0)
-    return [float(edge) for edge in np.linspace(*_widened(low, high), canvas.BINS + 1)]
-
-
-def _widened(low: float, high: float) -> tuple[float, float]:
-    return (low, high) if high > low else (low - 0.5, high + 0.5)

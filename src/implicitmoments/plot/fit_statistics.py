@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from implicitmoments.arrays import Floats
 from implicitmoments.description import counted
-from implicitmoments.picture_data import NoPictureError
+from implicitmoments.picture_data import CHANCE, Choice, NoPictureError, compare_numbers
 from implicitmoments.plot import canvas
 
 if TYPE_CHECKING:
@@ -17,22 +18,10 @@ if TYPE_CHECKING:
 
 SHOWN = 60  # eigenvalues per moment: more marks would touch each other
 LINEAR = 1e-3  # of the largest eigenvalue: below it the axis is linear
-SPREAD = 10.0  # largest over smallest value, from which the axis is logarithmic: a decade
-ROUNDING = 1e-15  # of a log-likelihood: smaller differences are rounding
+DECADE = 10.0  # largest over smallest value, from which the axis is logarithmic
 FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
 # keys of stats_ that a picture can show; the first one present is drawn
 HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
-MISSING = {
-    "steps_of_pairwise_test": "a pairwise test has no iterations",
-    "steps_without_comparison": "no degrees were compared, and no network was fitted",
-    "steps_of_pieces": "its rows came in pieces, each taken in by a few steps",
-    "spectra_of_likelihood": "it is fitted by likelihood, and moments are at most a start",
-    "spectra_not_decoded": "no moments were decoded, as they are with `order=4`",
-    "spectra_of_one_component": "one component needs no moments",
-    "spectra_of_one_column": "a moment of one column is one number, which cannot separate {k} "
-    "components",
-    "spectra_unreadable": "no moment of these rows has enough dimensions for {k} components",
-}
 
 
 def spectra(model: Any, ax: Axes | None = None) -> Axes:
@@ -71,34 +60,28 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     canvas.check_model(model)
     stats = model.stats_
     if not stats.get("spectra"):
-        raise _no_picture(model, "spectra", _why_no_spectra(model, stats))
+        raise _no_picture(model, "spectra: no moments were decoded in its fit")
     ax = canvas.axes_for(ax)
     columns = (stats[name] for name in ("moment_orders", "spectra", "noise_floor", "ranks"))
-    moments = list(zip(*columns, strict=True))
-    for i, (order, every, floor, rank) in enumerate(moments):
+    sizes: list[float] = []
+    for i, (order, every, floor, rank) in enumerate(zip(*columns, strict=True)):
         values, own = np.asarray(every)[:SHOWN], canvas.colour(i)
-        at, label = np.arange(1, len(values) + 1), f"order {order}: {rank} kept"
-        which = "" if len(moments) == 1 else f"order {order}: "
-        ax.plot(at, values, "-", color=own, lw=0.8)
-        ax.plot(at[:rank], values[:rank], "o", color=own, ms=5, label=label)
-        ax.plot(at[rank:], values[rank:], "o", mfc="none", mec=own, ms=4)
-        if len(values) > rank:
-            ax.plot([], [], "o", mfc="none", mec=own, ms=4, ls="none", label=f"{which}others")
+        at = np.arange(1, len(values) + 1)
+        ax.plot(at, values, "o-", color=own, mfc="none", ms=4, lw=0.8, label=f"order {order}")
+        ax.plot(at[:rank], values[:rank], "o", color=own, ms=5, label=f"{rank} kept")
         if floor > 0:
-            end = len(values) + 0.4
-            ax.hlines(floor, 0.6, end, colors=own, linestyles="--", lw=1.2)
-            ax.plot([], [], "--", color=own, lw=1.2, label=f"{which}noise")
+            ax.axhline(floor, color=own, ls="--", lw=1.2, label="noise")
+        sizes += np.abs(values).tolist()
     # a logarithmic scale where magnitudes differ; eigenvalues may be negative
-    sizes = np.abs(np.concatenate([np.asarray(values)[:SHOWN] for _, values, _, _ in moments]))
-    top = float(sizes.max(initial=0.0))
-    if top > SPREAD * sizes[sizes > LINEAR * top].min(initial=top):
+    top = max(sizes)
+    if top > DECADE * min(size for size in sizes if size >= LINEAR * top):
         ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * LINEAR * top)))
     ax.axhline(0, color=canvas.ink(), lw=0.6, alpha=0.5)
     ax.set_xlabel("rank of the eigenvalue")
     ax.set_ylabel("eigenvalue of the moment")
     canvas.whole_numbers(ax)
-    canvas.key(ax)
-    hidden = max(len(values) for _, values, _, _ in moments) - SHOWN
+    ax.legend(fontsize="small")
+    hidden = max(map(len, stats["spectra"])) - SHOWN
     canvas.finish(ax, "Spectra of the moments", f"the first {SHOWN} of each" if hidden > 0 else "")
     return ax
 
@@ -139,17 +122,19 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
     canvas.check_model(model)
     history = step_history(model)
     if history is None:
-        raise _no_picture(model, "steps to show", _why_no_steps(model))
+        raise _no_picture(model, "steps to show: its fit stored none")
     steps = model.stats_[history]
     ax = canvas.axes_for(ax)
     if history == "mean_log_likelihood_history":
-        return _draw_likelihood(ax, model, steps)
-    if history == "loss_history":
-        return _draw_loss(ax, model, steps)
-    if history == "scores":
-        return _draw_degrees(ax, steps, model.degree_, "mean log density per row (nats)", best=max)
-    words = "mean squared error of the polynomial"
-    return _draw_degrees(ax, steps, model.degree_, words, best=min)
+        title, note = _draw_likelihood(ax, model.tol, np.asarray(steps))
+    elif history == "loss_history":
+        title, note = _draw_loss(ax, model.stats_)
+    else:
+        title, note = _draw_degrees(ax, steps, model.degree_, history)
+    ax.legend(fontsize="small")
+    done = getattr(model, "converged_", True)
+    canvas.finish(ax, title, note if done else f"not converged; {note}")
+    return ax
 
 
 def step_history(model: Any) -> str | None:
@@ -157,100 +142,93 @@ def step_history(model: Any) -> str | None:
     return next((name for name in HISTORIES if model.stats_.get(name)), None)
 
 
-def _draw_likelihood(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
-    levels = np.asarray(history, dtype=np.float64)
-    least = max(ROUNDING * max(1.0, float(np.abs(levels).max())), FOOT * model.tol)
-    left = np.maximum(levels.max() - levels, least)
-    _draw_steps(ax, left, "remaining gain of EM")
+def _draw_likelihood(ax: Axes, tol: float, levels: Floats) -> tuple[str, str]:
+    least = max(1e-15 * max(1.0, float(np.abs(levels).max())), FOOT * tol)  # rounding
+    _draw_steps(ax, np.maximum(levels.max() - levels, least), "remaining gain of EM")
     ax.set_yscale("log")
-    if model.tol > 0:
-        ax.axhline(model.tol, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="tol")
+    if tol > 0:
+        ax.axhline(tol, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="tol")
     ax.set_ylabel("remaining gain of\nmean log-likelihood (nats)")
     ax.set_xlabel("pass over all rows")
-    passes = counted(len(levels), "pass", "passes")
-    at_once = len(levels) > 1 and left[0] <= model.tol
-    note = passes + (", within tol from the start" if at_once else "")
-    return _finish(ax, model, "Convergence of EM", note)
+    return "Convergence of EM", counted(len(levels), "pass", "passes")
 
 
-def _draw_loss(ax: Axes, model: Any, history: Sequence[float]) -> Axes:
-    stats = model.stats_
-    losses = np.maximum(np.asarray(history, dtype=np.float64), np.finfo(np.float64).tiny)
+def _draw_loss(ax: Axes, stats: Mapping[str, Any]) -> tuple[str, str]:
+    losses = np.maximum(np.asarray(stats["loss_history"]), np.finfo(np.float64).tiny)
     _draw_steps(ax, losses, "network, training rows")
-    shown = list(losses)
-    if np.isfinite(error := stats.get("polynomial_error", np.nan)) and error > 0:
-        ax.axhline(
-            error, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="polynomial, new rows"
-        )
+    shown, error = [*losses], stats.get("polynomial_error", 0.0)
+    if error > 0:
+        style: Any = {"ls": "--", "lw": 1, "alpha": 0.7, "color": canvas.ink()}
+        ax.axhline(error, label="polynomial, new rows", **style)
         shown.append(error)
     _fit_scale(ax, shown)
     ax.set_ylabel("mean squared error")
     ax.set_xlabel("Gauss–Newton step")
-    end = losses[-1]
-    note = "ends at " + (f"{end:,.0f}" if 1e3 <= end < 1e7 else f"{end:.3g}")
-    if stats.get("hypothesis") == "polynomial":
-        note += "; the polynomial predicts instead"
-    return _finish(ax, model, "Convergence of the network", note)
+    unused = stats.get("hypothesis") == "polynomial"
+    note = f"ends at {losses[-1]:.3g}" + ("; the polynomial predicts instead" if unused else "")
+    return "Convergence of the network", note
 
 
-def _draw_steps(ax: Axes, values: Any, label: str) -> None:
-    ax.plot(
-        np.arange(len(values)), values, "o-", color=canvas.colour(0), ms=4, lw=1.5, label=label
-    )
+def _draw_steps(ax: Axes, values: Floats, label: str) -> None:
+    ax.plot(values, "o-", color=canvas.colour(0), ms=4, lw=1.5, label=label)
     canvas.whole_numbers(ax)
 
 
 def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
     """Use a logarithmic scale if values span magnitudes, else a linear one from 0."""
-    if min(shown) > 0 and max(shown) > SPREAD * min(shown):
+    if max(shown) > DECADE * min(shown):
         ax.set_yscale("log")
     else:
         ax.set_ylim(0, 1.15 * max(shown))
 
 
-def _finish(ax: Axes, model: Any, title: str, note: str) -> Axes:
-    done = getattr(model, "converged_", True)
-    canvas.key(ax)
-    canvas.finish(ax, title, note if done else f"not converged; {note}")
-    return ax
-
-
 def _draw_degrees(
-    ax: Axes, scores: Mapping[int, float], degree: int, words: str, best: Any
-) -> Axes:
+    ax: Axes, scores: Mapping[int, float], chosen: int, history: str
+) -> tuple[str, str]:
     degrees = sorted(scores)
     values = [scores[n] for n in degrees]
     ax.plot(degrees, values, "o-", color=canvas.colour(0), mfc="none", ms=6, lw=1.5)
-    chosen = degree if degree in scores else best(degrees, key=scores.__getitem__)
-    ax.plot(chosen, scores[chosen], "o", color=canvas.colour(1), ms=8, label=f"chosen: {chosen}")
-    if min(values) > 0:  # errors, and no logarithms
-        _fit_scale(ax, values)
+    if chosen in scores:
+        mark: Any = {"color": canvas.colour(1), "ms": 8, "label": f"chosen: {chosen}"}
+        ax.plot(chosen, scores[chosen], "o", **mark)
     ax.set_xticks(degrees)
     ax.set_xlabel("degree of the polynomial")
-    ax.set_ylabel(words)
-    canvas.key(ax)
-    canvas.finish(ax, "Held-out rows, by degree", "rows that the polynomial was not fitted to")
-    return ax
+    if history == "scores":
+        ax.set_ylabel("mean log density per row (nats)")
+    else:
+        ax.set_ylabel("mean squared error of the polynomial")
+        _fit_scale(ax, values)
+    return "Held-out rows, by degree", "rows that the polynomial was not fitted to"
 
 
-def _why_no_steps(model: Any) -> str:
-    """Return the code of why there are no steps."""
-    if not model.iterative:
-        return "steps_of_pairwise_test"
-    return "steps_without_comparison" if hasattr(model, "degree_") else "steps_of_pieces"
+def draw_choice(choice: Choice, ax: Axes) -> None:
+    """Draw BIC above the least, its noise, and which numbers it prefers."""
+    numbers, heights = list(choice.above), list(choice.above.values())
+    noise = [CHANCE * choice.errors.get(k, 0.0) for k in numbers] if choice.errors else None
+    label = f"BIC, ± {CHANCE:g} standard errors" if choice.errors else "BIC"
+    style: Any = {"fmt": "o-", "ms": 4, "capsize": 2, "lw": 1, "color": canvas.ink()}
+    ax.errorbar(numbers, heights, yerr=noise, label=label, **style)
+    mark: Any = {"ms": 9, "ls": "none"}
+    ax.plot(choice.least, 0.0, "D", color=canvas.colour(1), label=f"least: {choice.least}", **mark)
+    if choice.within is not None and choice.within != choice.least:
+        label, height = f"smallest within noise: {choice.within}", choice.above[choice.within]
+        ax.plot(choice.within, height, "s", color=canvas.colour(0), label=label, **mark)
+    canvas.whole_numbers(ax)
+    ax.set_xlabel("number of components")
+    ax.set_ylabel("BIC above the least")
+    ax.legend(fontsize="small")
+    note = f"{counted(len(numbers), 'number')} compared; lower is better"
+    canvas.finish(ax, "BIC by number", note)
 
 
-def _why_no_spectra(model: Any, stats: dict[str, Any]) -> str:
-    """Return the code of why there are no spectra."""
-    reasons = {
-        "spectra_of_likelihood": not model.captions["spectra"],
-        "spectra_of_one_component": model._k() == 1,
-        "spectra_of_one_column": model.n_features_in_ == 1,
-        "spectra_not_decoded": getattr(model, "order", 4) == "auto" and "resolved" not in stats,
-    }
-    return next((code for code, true in reasons.items() if true), "spectra_unreadable")
+def choice_of(model: Any) -> Choice | None:
+    """Return the comparison by BIC that a model stores; None with fewer than two numbers."""
+    scores: dict[int, float] = model.stats_.get("bic_by_n_components") or {}
+    if len(scores) <= 1:
+        return None
+    return compare_numbers(scores, model.stats_.get("bic_noise_by_n_components") or {})
 
 
-def _no_picture(model: Any, what: str, code: str) -> NoPictureError:
-    template = f"this {{name}} has no {what}: {MISSING[code]}; use implicitmoments.plot.fit"
-    return NoPictureError(code, template, name=type(model).__name__, k=model._k())
+def _no_picture(model: Any, what: str) -> NoPictureError:
+    template = "this {name} has no {what}; use implicitmoments.plot.fit"
+    return NoPictureError("no_picture", template, name=type(model).__name__, what=what)

@@ -1,30 +1,27 @@
-"""Rows by group: what profiles, facets and tables of a report show.
+"""Rows by group: what pictures and tables of a report show.
 
 Shapes: n rows of d columns, k groups.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import Floats
 from implicitmoments.description import as_floats
 from implicitmoments.estimator import FittedEstimator
-from implicitmoments.picture_data import (
-    Integers,
-    LinePicture,
-    Means,
-    NoPictureError,
-    RowSample,
-)
-from implicitmoments.plot.canvas import PALETTE, frozen_copy
+from implicitmoments.picture_data import Integers, LinePicture, Means, NoPictureError, RowSample
+from implicitmoments.plot.canvas import colour, frozen_copy
 
 MOST_GROUPS = 60  # that have pictures, the largest; tables of parameters have the others
 DOUBT = 0.9  # probability of the own group, below which a row is in doubt
+TINY = 1e-300  # instead of a noise of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +58,14 @@ class Groups:
         """The groups that have pictures, the largest first."""
         return self.order[:MOST_GROUPS]
 
-    @cached_property
-    def counts(self) -> Integers:
-        """How many of the rows are in each group, (k,)."""
-        return np.bincount(self.labels, minlength=self.k)
+    def colour(self, group: int) -> str:
+        """Return the colour of a group; where they repeat, the largest have different ones."""
+        return colour(self.order.index(group))
 
-    def colour(self, group: int) -> int:
-        """Return the number of the colour of a group.
-
-        Where there are more groups than colours, the largest have different ones.
-        """
-        return group if self.k <= len(PALETTE) else self.order.index(group)
+    def take(self, numbers: Integers) -> Groups:
+        """Return the same groups with some of the rows."""
+        view = replace(self.view, labels=self.labels[numbers])
+        return Groups(view, self.rows.take(numbers), self.noun, self.probabilities[numbers])
 
     @cached_property
     def names(self) -> list[str]:
@@ -80,19 +74,18 @@ class Groups:
 
     @cached_property
     def values(self) -> Floats:
-        """The columns and the labels in the units of the file, (n, d) or (n, d + 1)."""
-        x = self.rows.shown
+        """The columns and the labels, (n, d) or (n, d + 1)."""
+        x = self.rows.x
         return np.column_stack([x, self.rows.y]) if len(self.rows.y) else x
 
     @cached_property
     def means(self) -> Floats:
         """The mean of each column in each group, (k, d): that of the model, or of the rows."""
         if isinstance(self.view, Means):
-            return self.rows.units.points(self.view.means)
-        sums = np.zeros((self.k, self.values.shape[1]))
-        np.add.at(sums, self.labels, self.values)
-        found: Floats = sums / np.where(self.counts > 0, self.counts, np.nan)[:, None]
-        return found
+            return self.view.means
+        own = (self.labels == np.arange(self.k)[:, None]).astype(float)
+        found: Floats = own @ self.values / np.maximum(own.sum(axis=1), 1.0)[:, None]
+        return np.where(own.any(axis=1)[:, None], found, np.nan)
 
     @cached_property
     def deviations(self) -> Floats:
@@ -124,16 +117,23 @@ class Groups:
     @cached_property
     def apart(self) -> Floats:
         """The distance of each row from the centre of its group, in its deviations, (n,)."""
-        view, x = self.view, self.rows.x
+        view = self.view
         if isinstance(view, LinePicture):
             return np.abs(self.residuals)
-        offset = x - view.means[self.labels]
-        if view.covariances is None:
-            found: Floats = np.linalg.norm(offset, axis=1) / np.sqrt(view.variances[self.labels])
-            return found
-        inverses = np.linalg.pinv(view.covariances, hermitian=True)[self.labels]
+        offset = self.rows.x - view.means[self.labels]
+        inverses = np.linalg.pinv(self._covariances, hermitian=True)[self.labels]
         squares: Floats = np.einsum("nd,nde,ne->n", offset, inverses, offset)
         return np.sqrt(np.maximum(squares, 0.0))
+
+    @cached_property
+    def _covariances(self) -> Floats:
+        """Covariances of groups with means, (k, d, d)."""
+        view = self.view
+        if not isinstance(view, Means):
+            raise TypeError("only groups with means have covariances")
+        if view.covariances is not None:
+            return view.covariances
+        return np.asarray(view.variances[:, None, None] * np.eye(view.means.shape[1]))
 
     @cached_property
     def residuals(self) -> Floats:
@@ -141,9 +141,8 @@ class Groups:
         view = self.view
         if not isinstance(view, LinePicture):
             raise TypeError("only lines have residuals")
-        line = np.einsum("nd,nd->n", self.rows.x, view.coef[self.labels])
-        noise = np.maximum(view.noise[self.labels], np.finfo(np.float64).tiny)
-        found: Floats = (self.rows.y - line - view.intercept[self.labels]) / noise
+        line = np.sum(self.rows.x * view.coef[self.labels], axis=1) + view.intercept[self.labels]
+        found: Floats = (self.rows.y - line) / np.maximum(view.noise[self.labels], TINY)
         return found
 
     def in_doubt(self, one: int, other: int) -> int:
@@ -152,46 +151,31 @@ class Groups:
         between = np.all((pairs == one) | (pairs == other), axis=0)
         return int(np.sum(between & (self.own < DOUBT)))
 
-    @cached_property
-    def distances(self) -> Floats:
-        """How far apart groups are, in deviations within them, (k, k), infinite on the diagonal.
+    def distance(self, one: int, other: int) -> float:
+        """Return how far apart two groups are, in deviations within them.
 
         Of means, along the direction that separates the two best; of lines, the root mean square
         over the rows.
         """
-        view, found = self.view, np.full((self.k, self.k), np.inf)
+        view = self.view
         if isinstance(view, LinePicture):
-            heights = self.rows.x @ view.coef.T + view.intercept
-            for i, j in _pairs(self.k):
-                noise = max(float(np.hypot(view.noise[i], view.noise[j])), 1e-300) / np.sqrt(2)
-                gap = np.sqrt(np.mean((heights[:, i] - heights[:, j]) ** 2)) / noise
-                found[i, j] = found[j, i] = gap
-            return found
-        for i, j in _pairs(self.k):
-            along = self.separating(i, j) @ (view.means[i] - view.means[j])
-            found[i, j] = found[j, i] = np.sqrt(max(float(along), 0.0))
-        return found
+            slope = view.coef[one] - view.coef[other]
+            level = view.intercept[one] - view.intercept[other]
+            noise = max(float(np.sqrt(np.mean(view.noise[[one, other]] ** 2))), TINY)
+            return float(np.sqrt(np.mean((self.rows.x @ slope + level) ** 2))) / noise
+        gap = view.means[one] - view.means[other]
+        return float(np.sqrt(max(float(self.separating(one, other) @ gap), 0.0)))
 
     def separating(self, one: int, other: int) -> Floats:
         """Return the linear function of rows, (d,), that separates two groups with means best."""
-        view = self.view
-        if not isinstance(view, Means):
-            raise TypeError("only groups with means have a direction that separates them")
-        gap = view.means[one] - view.means[other]
-        if view.covariances is None:
-            found: Floats = gap / max(float(view.variances[[one, other]].mean()), 1e-300)
-            return found
-        pooled = view.covariances[[one, other]].mean(axis=0)
-        return np.asarray(np.linalg.pinv(pooled, hermitian=True) @ gap)
+        means = self.view.means  # type: ignore[union-attr]
+        pooled = self._covariances[[one, other]].mean(axis=0)
+        return np.asarray(np.linalg.pinv(pooled, hermitian=True) @ (means[one] - means[other]))
 
-    def nearest_pairs(self, most: int) -> list[tuple[int, int]]:
-        """Return the pairs of groups that are nearest to each other, the nearest first."""
-        pairs = sorted(_pairs(self.k), key=lambda pair: self.distances[pair])
-        return pairs[:most]
-
-
-def _pairs(k: int) -> list[tuple[int, int]]:
-    return [(i, j) for i in range(k) for j in range(i + 1, k)]
+    @cached_property
+    def nearest_pairs(self) -> list[tuple[float, int, int]]:
+        """Pairs of groups with their distance, the nearest first."""
+        return sorted((self.distance(i, j), i, j) for i, j in combinations(range(self.k), 2))
 
 
 def group_rows(model: FittedEstimator, rows: RowSample) -> Groups | None:
@@ -210,12 +194,8 @@ def _probabilities(twin: Any, view: Means | LinePicture, rows: RowSample) -> Flo
     if "probabilities" in twin.answers:
         ask = getattr(twin, twin.answers["probabilities"])
         return as_floats(ask(rows.given, rows.y) if twin.labelled else ask(rows.given))
-    if not isinstance(view, Means):
-        certain: Floats = np.eye(len(view.weights))[to_numpy(view.labels)]
-        return certain
     # Bayes' rule for spherical groups of one variance
-    squares = ((rows.x[:, None, :] - view.means) ** 2).sum(axis=2)
-    logs = np.log(view.weights) - squares / (2 * view.variances)
-    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    found: Floats = shares / shares.sum(axis=1, keepdims=True)
+    squares = ((rows.x[:, None, :] - view.means) ** 2).sum(axis=2)  # type: ignore[union-attr]
+    logs = np.log(view.weights) - squares / (2 * view.variances)  # type: ignore[union-attr]
+    found: Floats = softmax(logs, axis=1)
     return found

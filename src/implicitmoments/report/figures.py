@@ -1,250 +1,178 @@
-"""Figures of a report: which ones a model has, their captions, and what they show in words."""
+"""Figures of a report: which ones a model has, and their captions."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from implicitmoments.estimator import FittedEstimator
-from implicitmoments.picture_data import (
-    CHANCE,
-    Choice,
-    LinePicture,
-    Means,
-    NoPictureError,
-    RowSample,
-)
+from implicitmoments.picture_data import CHANCE, LinePicture, Means, NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
-from implicitmoments.plot.criterion import choice_of, draw_choice
-from implicitmoments.plot.facets import (
+from implicitmoments.plot.fit_statistics import choice_of, draw_choice, step_history
+from implicitmoments.plot.groups import Groups
+from implicitmoments.report.group_pictures import (
     PAIRS,
+    PANEL,
+    VIOLINS,
+    draw_column,
     draw_line_column,
     draw_pairs,
     draw_panel,
-    is_faceted,
-    map_of,
-    n_panels,
-    panel_groups,
+    draw_residuals,
+    group_plane,
+    panels,
 )
-from implicitmoments.plot.fit_statistics import step_history
-from implicitmoments.plot.groups import Groups
-from implicitmoments.plot.profiles import VIOLINS, draw_column, draw_residuals
-from implicitmoments.report.alternative_text import (
-    describe_choice,
-    describe_column,
-    describe_components,
-    describe_fit,
-    describe_lines,
-    describe_pairs,
-    describe_residuals,
-    describe_spectra,
-    describe_steps,
-)
-from implicitmoments.report.svg import HEIGHT, picture
+from implicitmoments.rows import draw_numbers
 
-SCATTERED = 1_200  # rows in a picture where each is an element
-SCATTERED_BY_COLUMN = 400  # the same, where there is one picture for each column
+WIDTH, HEIGHT = 4.6, 3.5  # inches: text stays readable at the width of a phone
+SCATTERED, SCATTERED_BY_COLUMN = 600, 200  # rows in a picture, where each is an element
 # columns that have a picture each: those that differ most between groups; and boxes in all of them
 MOST_COLUMNS, FEWEST_COLUMNS, MOST_BOXES = 12, 4, 480
-GROUP_HEIGHT = 0.14  # inches for each group above VIOLINS
-PANEL_HEIGHT = 1.75  # inches for each row of small pictures
-
-NOISE = " Dashed: the noise level, below which an eigenvalue carries no information."
 STEPS = {
-    "mean_log_likelihood_history": "The remaining gain of EM at each pass over the rows; it stops "
-    "below the dashed tolerance. At the foot: a thousandth of it, or less.",
-    "loss_history": "Error of the network on its training rows, step by step. Dashed: that of the "
-    "polynomial, expected on new rows.",
-    "scores": "Mean log density of held-out rows, by degree of the polynomial.",
-    "error_by_degree": "Squared error of the polynomial on held-out rows, by degree.",
+    "mean_log_likelihood_history": "Convergence. The remaining gain of EM at each pass over the "
+    "rows; it stops below the dashed tolerance.",
+    "loss_history": "Convergence. Error of the network on its training rows, step by step. "
+    "Dashed: that of the polynomial, expected on new rows.",
+    "scores": "Choice of the degree. Mean log density of held-out rows, by degree of the "
+    "polynomial.",
+    "error_by_degree": "Choice of the degree. Squared error of the polynomial on held-out rows, "
+    "by degree.",
 }
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture with its caption; its text alternative is part of the picture."""
+class Figure(NamedTuple):
+    """A picture and its caption, which is its text alternative too."""
 
     id: str
-    title: str
-    words: str
+    caption: str
     svg: str
     column: str = ""  # the column it shows, where there is one figure for each
 
 
-def caption_of(name: str, model: FittedEstimator, target: str = "y") -> tuple[str, str]:
-    """Return the title of a picture, and how to read it; the labels are called ``target``."""
-    if name == "convergence":
-        history = step_history(model) or "scores"
-        steps = history.endswith("history")
-        return "Convergence" if steps else "Choice of the degree", STEPS[history]
-    words = model._caption(name).format(target=target)
-    if name == "spectra" and any(floor > 0 for floor in model.stats_.get("noise_floor", ())):
-        words += NOISE
-    own = "Components" if model.vectors else "Rows by density"
-    return {"spectra": "Spectra", "components": own, "fit": "Fit against data"}[name], words
+def draw_svg(draw: Callable[[Any], Any], name: str, height: float, whole: bool) -> str:
+    """Return what ``draw(ax)``, or ``draw(figure)`` if it is whole, draws as an element."""
+    import matplotlib as mpl  # noqa: PLC0415 (an extra: only pictures need it)
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        # text in the font of the page, and references that differ between pictures
+        mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": name})
+        mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
+        figure, written = Canvas((WIDTH, height), layout="constrained"), io.StringIO()
+        draw(figure if whole else figure.add_subplot())
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
+    svg = written.getvalue()
+    return svg[svg.index("<svg") :].strip()
 
 
-def group_titles(groups: Groups | None) -> dict[int, str]:
-    """Return what a browser shows where the pointer rests on a group."""
-    if groups is None:
-        return {}
-    return {i: f"{groups.noun} {i}: {groups.shares[i]:.1%} of the rows" for i in range(groups.k)}
+def _figure(
+    name: str,
+    caption: str,
+    draw: Callable[[Any], Any],
+    *,
+    column: str = "",
+    height: float = HEIGHT,
+    whole: bool = False,
+) -> Iterator[Figure]:
+    """Yield a figure, or nothing where the model has no such picture."""
+    try:
+        yield Figure(name, caption, draw_svg(draw, name, height, whole), column)
+    except NoPictureError:
+        return
 
 
 def map_figures(
     model: FittedEstimator, rows: RowSample, groups: Groups | None
 ) -> Iterator[Figure]:
     """Draw rows and components in two dimensions, a few in each picture where they are many."""
-    title, words = caption_of("components", model, rows.target)
-    told = f"{title}. {words} {describe_components(model, rows, groups)}"
-    if groups is None or not is_faceted(groups):
-
-        def draw(ax: Any) -> Any:
-            return components(model, rows, ax=ax, max_rows=SCATTERED)
-
-        titles = group_titles(groups)
-        yield from _drawn("components", title, words, told, draw, titles=titles)
+    title = "Components" if model.vectors else "Rows by density"
+    caption = f"{title}. {model._caption('components', rows.target)}"
+    if groups is None or groups.k <= PANEL or rows.x.shape[1] == 1:
+        draw = partial(_draw_components, model, rows)
+        yield from _figure("components", caption, draw)
         return
     few = _fewer(groups, SCATTERED)
-    drawn = map_of(few)
-    for panel in range(n_panels(groups)):
-        own = panel_groups(groups, panel)
-        if panel:
-            words = "The next by size."
-            title = f"{title.split(' (')[0]} ({panel + 1})"
-            told = f"{title}. {describe_components(model, rows, groups, own)}"
-        name = f"components-{panel}" if panel else "components"
-        titles = group_titles(groups)
-        draw_one = partial(draw_panel, few, drawn, panel)
-        yield from _drawn(name, title, words, told, draw_one, titles=titles)
+    for i, shown in enumerate(panels(groups)):
+        name = f"components-{i}" if i else "components"
+        words = f"{title} ({i + 1}). The next by size." if i else caption
+        yield from _figure(name, words, partial(draw_panel, few, group_plane(few), shown))
+
+
+def _draw_components(model: FittedEstimator, rows: RowSample, ax: Any) -> None:
+    components(model, rows, ax=ax, max_rows=SCATTERED)
 
 
 def column_figures(groups: Groups) -> Iterator[Figure]:
     """Draw each column by group, and for lines the lines against each column."""
-    titles, height = group_titles(groups), _height(groups)
-    lines = isinstance(groups.view, LinePicture)
-    d, few = groups.rows.x.shape[1], _fewer(groups, SCATTERED_BY_COLUMN)
     most = max(FEWEST_COLUMNS, min(MOST_COLUMNS, MOST_BOXES // len(groups.largest)))
+    few = _fewer(groups, SCATTERED_BY_COLUMN)
+    how = (
+        "By group, the largest at the top. Box: the middle half of its rows, with the median; "
+        "line: 5% to 95%" + ("; outline: density." if groups.k <= VIOLINS else ".")
+    )
     for j in sorted(groups.telling[:most]):
         name = groups.names[j]
-        if lines and j < d:
-            told = describe_lines(groups, j)
-            draw: Callable[[Any], Any] = partial(draw_line_column, few, j)
-            words = f"The lines against {name}, and rows by most probable line."
-            yield from _drawn(
-                f"lines-{j}", f"Lines: {name}", words, told, draw, titles=titles, column=name
-            )
-        words = (
-            "By group, the largest at the top. Box: the middle half of its rows; line: 5% to 95%; "
-            "tick: median" + ("; outline: density." if groups.k <= VIOLINS else ".")
-        )
-        draw = partial(draw_column, groups, j)
-        how: dict[str, Any] = {"titles": titles, "height": height, "column": name}
-        told = describe_column(groups, j)
-        yield from _drawn(f"column-{j}", name, words, told, draw, **how)
+        if isinstance(groups.view, LinePicture) and j < groups.rows.x.shape[1]:
+            words = f"Lines: {name}. The lines against {name}, and rows by most probable line."
+            draw = partial(draw_line_column, few, j)
+            yield from _figure(f"lines-{j}", words, draw, column=name)
+        draw, height = partial(draw_column, groups, j), _height(groups)
+        yield from _figure(f"column-{j}", f"{name}. {how}", draw, column=name, height=height)
 
 
 def pair_figure(groups: Groups) -> Iterator[Figure]:
     """Draw the nearest pairs of groups with means."""
     if not isinstance(groups.view, Means):
         return
-    drawn = min(PAIRS, groups.k * (groups.k - 1) // 2)
-    words = (
-        "Rows of two groups on the direction that separates them best. Where the outlines "
-        "overlap, rows of the two cannot be told apart."
+    caption = (
+        "Nearest pairs. Rows of two groups on the direction that separates them best. Where the "
+        "outlines overlap, the group of a row is uncertain."
     )
-    how: dict[str, Any] = {"height": PANEL_HEIGHT * -(-drawn // 2) + 0.3, "whole": True}
-    told = describe_pairs(groups, drawn)
+    height = 1.75 * -(-min(PAIRS, len(groups.nearest_pairs)) // 2) + 0.3
     draw = partial(draw_pairs, groups)
-    yield from _drawn(
-        "pairs", "Nearest pairs", words, told, draw, titles=group_titles(groups), **how
-    )
+    yield from _figure("pairs", caption, draw, height=height, whole=True)
 
 
 def fit_figures(
     model: FittedEstimator, rows: RowSample, groups: Groups | None
 ) -> Iterator[Figure]:
     """Draw what the fit is judged by: rows against the model, residuals, BIC."""
-    title, words = caption_of("fit", model, rows.target)
-    told = f"{title}. {words} {describe_fit(model, rows)}"
-    yield from _drawn("fit", title, words, told, lambda ax: fit(model, rows, ax=ax))
+    caption = f"Fit against data. {model._caption('fit', rows.target)}"
+    yield from _figure("fit", caption, lambda ax: fit(model, rows, ax=ax))
     if groups is not None and isinstance(groups.view, LinePicture):
-        words = (
-            "Residuals of each line from its own rows, the largest line at the top. A line that "
+        caption = (
+            "Residuals by line, of the rows of each, the largest line at the top. A line that "
             "fits has its median near 0."
         )
-        how: dict[str, Any] = {"titles": group_titles(groups), "height": _height(groups)}
-        told, draw = describe_residuals(groups), partial(draw_residuals, groups)
-        yield from _drawn("residuals", "Residuals by line", words, told, draw, **how)
+        draw = partial(draw_residuals, groups)
+        yield from _figure("residuals", caption, draw, height=_height(groups))
     choice = choice_of(model)
     if choice is not None:
-        told = describe_choice(choice)
-        draw = partial(draw_choice, choice)
-        yield from _drawn("bic", "BIC by number", _choice_words(choice), told, draw)
+        caption = "BIC of each number of components compared, above the least. Lower is better."
+        if choice.errors:
+            caption += f" Bars: {CHANCE:g} standard errors of the difference from the least."
+        yield from _figure("bic", caption, partial(draw_choice, choice))
 
 
 def method_figures(model: FittedEstimator) -> Iterator[Figure]:
     """Draw how the fit was made, where that says something."""
-    title, words = caption_of("spectra", model)
-    told = f"{title}. {words} {describe_spectra(model)}"
-    yield from _drawn("spectra", title, words, told, partial(spectra, model))
-    if steps_tell(model):
-        title, words = caption_of("convergence", model)
-        told = f"{title}. {words} {describe_steps(model)}"
-        yield from _drawn("convergence", title, words, told, partial(convergence, model))
-
-
-def steps_tell(model: Any) -> bool:
-    """Say whether steps show more than that EM converged, which the table of findings says."""
+    caption = f"Spectra. {model._caption('spectra')} Dashed: the noise level."
+    yield from _figure("spectra", caption, partial(spectra, model))
     history = step_history(model)
-    return history is not None and (
-        history != "mean_log_likelihood_history" or not getattr(model, "converged_", True)
-    )
-
-
-def _choice_words(choice: Choice) -> str:
-    words = "BIC of each number of components that was compared, above the least. Lower is better."
-    if not choice.errors:
-        return words + " A difference below 2 is no evidence."
-    return words + (
-        f" Bars: {CHANCE:g} standard errors of the difference from the least. A number whose "
-        "bar reaches 0 may be as good, and the smallest of them is the cautious choice."
-    )
+    # that EM converged is in the table of findings
+    converged = getattr(model, "converged_", True)
+    if history and (history != "mean_log_likelihood_history" or not converged):
+        yield from _figure("convergence", STEPS[history], partial(convergence, model))
 
 
 def _height(groups: Groups) -> float:
     """Return the height of a picture with one line per group."""
-    return max(HEIGHT, GROUP_HEIGHT * len(groups.largest) + 0.8)
+    return max(HEIGHT, 0.14 * len(groups.largest) + 0.8)
 
 
 def _fewer(groups: Groups, most: int) -> Groups:
-    """Return groups with fewer rows, at random."""
-    n = len(groups.rows.x)
-    if n <= most:
-        return groups
-    kept = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-    rows = groups.rows
-    labels = rows.y[kept] if len(rows.y) else rows.y
-    fewer = rows._replace(x=rows.x[kept], y=labels, numbers=None)
-    view = groups.view.taken(kept)
-    return Groups(view, fewer, groups.noun, groups.probabilities[kept])
-
-
-def _drawn(
-    name: str,
-    title: str,
-    words: str,
-    told: str,
-    draw: Callable[[Any], Any],
-    *,
-    column: str = "",
-    **how: Any,
-) -> Iterator[Figure]:
-    try:
-        yield Figure(name, title, words, picture(draw, name, told, **how), column)
-    except NoPictureError:
-        return
+    return groups.take(draw_numbers(len(groups.rows.x), most, 0))

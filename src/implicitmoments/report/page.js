@@ -5,12 +5,13 @@ all(".choose, button[data-copies]").forEach((part) => { part.hidden = false; });
 
 // Highlight groups: those that are pressed, or the one under the pointer.
 const chosen = new Set();
-const show = (groups) => all("[data-group]").forEach((mark) => {
-  mark.classList.toggle("faded", groups.size > 0 && !groups.has(mark.dataset.group));
+const groupOf = (mark) => mark.dataset.group ?? mark.id.split("-")[1];
+const show = (groups) => all('[data-group], svg [id^="group-"]').forEach((mark) => {
+  mark.classList.toggle("faded", groups.size > 0 && !groups.has(groupOf(mark)));
 });
 document.addEventListener("pointerover", (event) => {
-  const mark = event.target.closest("svg [data-group]");
-  show(mark && !chosen.size ? new Set([mark.dataset.group]) : chosen);
+  const mark = event.target.closest('svg [id^="group-"]');
+  show(mark && !chosen.size ? new Set([groupOf(mark)]) : chosen);
 });
 
 // Show one column, larger, or all of them.

@@ -235,7 +235,8 @@ def find_separator(text: str) -> str:
     def agreement(sep: str) -> float:
         try:
             widths = [
-                len(line) for line in islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep), LINES)
+                len(line)
+                for line in islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep), LINES)
             ]
         except csv.Error:
             return 0.0
