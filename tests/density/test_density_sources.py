@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import cache
 
 import array_api_strict
-import cloudpickle
 import numpy as np
 import pytest
 
@@ -17,8 +16,8 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.density import choose_clip, evaluate_rows, expand_means
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.rows import ArrayTable, GeneratedTable, MemoryBudget, Rows, Table
-from support import refuses
+from implicitmoments.rows import ArrayTable, GeneratedTable, MemoryBudget, Rows
+from support import Watched, refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
 
@@ -148,42 +147,17 @@ def test_rows_that_count_nothing_do_not_matter(name, rng):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
 
 
-class Far(Table):
-    """Rows that are read a few at a time, and that are not sent to where they are measured."""
-
-    most = 65_536
-
-    def __init__(self, **columns):
-        self._rows = ArrayTable(**columns)
-        self.n_rows, self.n_features = self._rows.n_rows, self._rows.n_features
-        self.sizes, self.passes = [], []
-
-    def read(self, rows, rng):
-        assert len(rows) <= self.most
-        return self._rows.read(rows, rng)
-
-    def fold(self, measure, rows, rows_per_block, **how):
-        self.sizes.append(len(cloudpickle.dumps(measure)))
-        self.passes.append(how.get("what", ""))
-        assert rows_per_block <= self.most
-        return super().fold(measure, rows, rows_per_block, **how)
-
-    def __reduce__(self):
-        return (str, ("rows that stay where they are",))
-
-
 @quiet
 @pytest.mark.parametrize("name", PLAIN)
 def test_rows_are_read_in_blocks_and_measures_are_small(name):
     columns = rows_of(MODELS[name](), 80_000)
-    source = Far(**columns)
+    source = Watched(**columns)
     model = MODELS[name]().fit(source)
     assert max(source.sizes) < 100_000  # the rows are more than 2 MB
-    assert all(source.passes)
     some = {column: values[:1_000] for column, values in columns.items()}
     expected = fitted(MODELS[name](), columns)
     if name == "clusterer":
-        assert len(source.passes) <= 5
+        assert len(source.sizes) <= 5
         np.testing.assert_array_equal(model.predict(some["x"]), expected.predict(some["x"]))
     else:
         assert model.degree_ == expected.degree_

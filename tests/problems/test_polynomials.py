@@ -43,7 +43,7 @@ def test_orthogonal_weights_are_powers_plus_lower_powers():
     X, y, _ = make_regression_mixture(3_000, 2, 3, random_state=0)
     problem = RegressionMixtureProblem(X, 100 * y)
     rows = range(3_000)
-    block = problem.rows.pick(np.arange(3_000), whole=True)
+    block = problem.rows.read(range(3_000))
     for order in (1, 2, 3, 5):
         weight = problem.weigh(order, block, rows) * math.factorial(order)
         fitted = np.polynomial.Polynomial.fit(block["y"], weight, order).convert()

@@ -58,9 +58,9 @@ def test_mixtures_are_measured_from_their_centre_in_units_of_their_noise():
 def test_differences_count_as_often_as_both_of_their_rows(rng):
     X, counts = rng.normal(size=(41, 3)), rng.integers(0, 3, 41).astype(float)
     problem = PairwiseDifferenceProblem(X, sample_weight=counts)
-    found = problem.rows.pick(np.arange(20), whole=True)["counts"]
+    found = problem.rows.read(range(20))["counts"]
     shuffled = counts[np.argsort(KeyedPermutation(41).places(range(41)))]
     products = shuffled[0:40:2] * shuffled[1:40:2]
     np.testing.assert_allclose(found, products)
-    plain = PairwiseDifferenceProblem(X).rows.pick(np.arange(20), whole=True)
+    plain = PairwiseDifferenceProblem(X).rows.read(range(20))
     assert "counts" not in plain

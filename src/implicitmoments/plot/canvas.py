@@ -123,7 +123,8 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
     with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
         rows = Rows.of(opened)
         n, sample = rows.n, rows.sample(max_rows, 0)
-        block, numbers = sample.block, sample.numbers
+        block = sample.block
+        numbers = np.arange(n) if sample.numbers is None else sample.numbers
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     target = target_name(model, y)
     return RowSample(

@@ -219,9 +219,9 @@ def open_file(  # noqa: PLR0913 (keyword-only, each documented)
     """
     text = TextFormat(sep, decimal, tuple(na_values))
     listed: Sequence[Any] = path if isinstance(path, list | tuple) else [path]
-    files = list(chain.from_iterable(_files_of(Path(one)) for one in listed))
+    files = list(chain.from_iterable(map(_files_of, listed)))
     if not files:
-        raise InputError("no_rows", "an empty list of files was given", file="no file")
+        raise InputError("no_rows", "{file} holds no files of tables", file=str(path))
     parts = [open_part(file, text) for file in files]
     first, wanted = parts[0], {"y": y, "counts": sample_weight}
     beside = {role: given for role, given in wanted.items() if _is_apart(first, given)}
@@ -255,13 +255,14 @@ def open_file(  # noqa: PLR0913 (keyword-only, each documented)
     return found
 
 
-def _files_of(path: Path) -> list[Path]:
+def _files_of(given: FilePath) -> list[Path]:
     """Return a file, or the tables of a folder in the order of their names."""
-    if not path.exists():
+    path = Path(given)
+    if not os.fspath(given) or not path.exists():
         raise MissingFileError(
             "no_such_file",
             "there is no file {file}; the current folder is {folder}",
-            file=str(path),
+            file=str(given),
             folder=str(Path.cwd()),
         )
     if not path.is_dir() or description_of(path) is not None:

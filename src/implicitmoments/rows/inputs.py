@@ -134,7 +134,16 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
                     name=name,
                 )
         return stack.enter_context(spool_blocks(X)) if isinstance(X, Iterator) else X
-    return stack.enter_context(open_file(X, columns=own, y=y, sample_weight=sample_weight))
+    columns: dict[str, Any] = {"y": y, "sample_weight": sample_weight}
+    try:
+        return stack.enter_context(open_file(X, columns=own, **columns))
+    except InputError as error:
+        if own is None or error.code != "no_such_column":
+            raise
+        table = stack.enter_context(open_file(X, **columns))
+        if table.names is not None:  # columns of a file without names go by position
+            raise
+        return table
 
 
 def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:

@@ -189,9 +189,10 @@ class Rows:
         return cls(ArrayTable(points, **given) if given else as_table(points))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what a measure that is sent to another process does not need."""
+        """Leave the rows behind: a view that is pickled is a part of a measure of other rows."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**kept, "progress": None, "checkpoint": None, "drawn": Drawn()}
+        dropped = dict.fromkeys(("progress", "checkpoint", "numbers"))
+        return {**kept, **dropped, "table": TableElsewhere(self.table), "drawn": Drawn()}
 
     # what the rows are
 
@@ -366,7 +367,7 @@ class Rows:
         of the rows: they have the same bits for any number of threads. ``width`` numbers are
         computed per row; ``keyed`` blocks have a column ``"key"`` for :func:`shares_of`.
         """
-        view = None if self.held and not keyed else self._elsewhere
+        view = None if self.held and not keyed else self
         return self._pass(partial(_measure_kept, view, measure, keyed), width, what)
 
     def fold_numbered(
@@ -387,7 +388,7 @@ class Rows:
         divided into ``parts`` and is as much larger.
         """
         view = self if rows is None else replace(self, table=self.table.part(rows, seed))
-        whole = partial(_measure_whole, view._elsewhere, measure, keyed)
+        whole = partial(_measure_whole, view, measure, keyed)
         return view._pass(whole, width, what, parts)
 
     def _pass(self, measure: NumberedMeasure, width: int, what: str, parts: int = 1) -> Sums:
@@ -411,11 +412,6 @@ class Rows:
     def _block_size(self, width: int, parts: int = 1) -> int:
         widest = max(width, self.table.n_features, self.n_features)
         return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"], parts)
-
-    @property
-    def _elsewhere(self) -> Self:
-        """The view without its rows, as it is sent to the process that has them."""
-        return replace(self, table=TableElsewhere(self.table))
 
     def _kept(self, block: Block, rows: range | Integers, *, keyed: bool = False) -> Block:
         """Return the rows of positive weight that all rules keep, mapped."""
@@ -462,10 +458,8 @@ class Rows:
         """Hold all rows that are kept in memory, as mapped."""
         if self.held and self.grid is None:
             return self
-        size = max(1, self.budget.block // (8 * max(1, self.table.n_features)))
-        return self._holding(
-            ((np.arange(r.start, r.stop), block) for r, block in self.table.numbered(size)), self.n
-        )
+        pieces = self.table.numbered(self.table.read_rows)
+        return self._holding(((np.arange(r.start, r.stop), b) for r, b in pieces), self.n)
 
     def _holding(self, pieces: Any, n: int) -> Rows:
         """Hold the rows of blocks that are kept, as mapped, with their keys and numbers."""

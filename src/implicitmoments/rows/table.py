@@ -142,7 +142,7 @@ class Table(ABC):
         array of int, mapping of str to array
             Some of the numbers, and the columns of these rows.
         """
-        for rows, block in self.numbered(self._read_rows):
+        for rows, block in self.numbered(self.read_rows):
             low, high = np.searchsorted(numbers, (rows.start, rows.stop))
             if low < high:
                 yield numbers[low:high], take_places(block, numbers[low:high] - rows.start)
@@ -164,7 +164,8 @@ class Table(ABC):
         return join_blocks((block for _, block in self.select(numbers)), len(numbers))
 
     @property
-    def _read_rows(self) -> int:
+    def read_rows(self) -> int:
+        """Rows that are read at a time where nothing is computed from them."""
         return max(1, min(READ_ROWS, READ_NUMBERS // max(1, self.n_features)))
 
     def first(self) -> Block:
@@ -287,7 +288,7 @@ class ArrayTable(Table):
 
     def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
         """Copy some rows, a part of them at a time."""
-        for places in blocks(range(len(numbers)), self._read_rows):
+        for places in blocks(range(len(numbers)), self.read_rows):
             some = numbers[places.start : places.stop]
             yield some, take_places(self._block, some)
 
