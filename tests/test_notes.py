@@ -92,7 +92,7 @@ def test_harmless_notes_are_quiet_and_others_warn():
         warnings.simplefilter("error")
         warn_of([Note(code) for code in QUIET if not SENTENCES[code].count("{")])
     with pytest.warns(AssumptionWarning):
-        warn_of([Note("nearly_odd", {"name": "tanh", "ratio": 0.1})])
+        warn_of([Note("nearly_symmetric", {"name": "tanh", "parity": "odd"})])
     with pytest.warns(FitWarning):
         warn_of([Note("search_doubtful")])
     with pytest.warns(ConvergenceWarning):

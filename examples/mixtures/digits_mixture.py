@@ -35,7 +35,7 @@ fits: dict[str, Callable[[int], Any]] = {
     "SphericalMixture, one variance per component": lambda seed: SphericalMixture(
         N_COMPONENTS, covariance_type="spherical", random_state=seed
     ),
-    "GaussianMixture, one start": lambda seed: GaussianMixture(
+    "scikit-learn, one start": lambda seed: GaussianMixture(
         N_COMPONENTS, covariance_type="spherical", random_state=seed
     ),
 }

@@ -39,7 +39,7 @@ def distances(means: np.ndarray) -> np.ndarray:
     return apart
 
 
-fits = {"GaussianMixture, one start": peer.means_, "SphericalMixture": ours.means_}
+fits = {"scikit-learn, one start": peer.means_, "SphericalMixture": ours.means_}
 for name, means in fits.items():
     print(f"{name}: {np.sum(distances(means) < 0.5)} of {K} means found")
 
@@ -51,8 +51,8 @@ for name, means in fits.items():
 plane = np.linalg.svd(truth.vectors - truth.vectors.mean(axis=0), full_matrices=False)[2][:2]
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 figure.set_label(  # what the picture shows, for readers who do not see it
-    "Sixty true means as crosses and estimated means as circles. Left: one start of EM misses "
-    "some crosses, in red. Right: SphericalMixture has a circle on every cross."
+    "Sixty true means as crosses and estimated means as circles. Left: one start of "
+    "scikit-learn misses some, in red. Right: SphericalMixture has a circle on every cross."
 )
 for panel, (name, means) in zip(panels, fits.items(), strict=True):
     lost = distances(means) >= 0.5

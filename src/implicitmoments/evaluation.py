@@ -86,8 +86,8 @@ class Total(NamedTuple):
     def notes(self) -> list[Note]:
         """What to say of the sum."""
         n, zero = self.near.n + self.far.n, self.near.zero + self.far.zero
-        counts = {"outliers_scored": self.far.n, "rows_of_density_zero": zero}
-        return [Note(code, {"n": some, "rows": n}) for code, some in counts.items() if some]
+        counts = {"n": self.far.n, "zero": zero, "rows": n}
+        return [Note("outliers_scored", counts)] if self.far.n or zero else []
 
 
 @dataclass(frozen=True, eq=False)

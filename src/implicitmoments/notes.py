@@ -9,11 +9,11 @@ from __future__ import annotations
 import string
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any
 
 from implicitmoments.sentences import SENTENCES
 
@@ -44,15 +44,13 @@ FIT: frozenset[str] = frozenset(
     {
         *("components_are_one", "component_missing", "not_round", "heavy_tails"),
         *("at_floor", "search_doubtful", "directions_not_identified", "polynomial_predicts"),
-        "residuals_explained",
+        *("residuals_explained", "fewer_components"),
     }
 )
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
-        *("columns_left_out", "inputs_dependent"),  # predictions do not depend on them
-        *("inputs_standardised", "directions_in_span", "directions_up_to_sign"),
-        "components_merged",
+        "columns_left_out",  # predictions do not depend on them
         # of decoded components, which the likelihood judges
         *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
         *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
@@ -60,8 +58,6 @@ QUIET: frozenset[str] = frozenset(
         *("components_unsigned", "decompositions_differ"),
     }
 )
-
-Words: TypeAlias = Callable[[str], str]  # prints an expression in the words of a reader
 
 
 class _Formatter(string.Formatter):
@@ -106,21 +102,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
-def render(template: str, values: Mapping[str, Any], words: Words = str) -> str:
+def render(template: str, values: Mapping[str, Any]) -> str:
     """Fill in a template; control characters of values are written as escapes.
 
-    Parameters
-    ----------
-    template : str
-        Text with fields in braces, and Python expressions in backticks. A field ``{n:count row}``
-        prints "1 row" or "2,000 rows"; a list prints its first entries and its length.
-    values : mapping of str to object
-    words : callable, default str
-        Returns an expression such as ``n_components=3`` in the words of the reader.
-
-    Returns
-    -------
-    str
+    A field ``{n:count row}`` prints "1 row" or "2,000 rows"; a list prints its first entries and
+    its length.
 
     Examples
     --------
@@ -129,8 +115,7 @@ def render(template: str, values: Mapping[str, Any], words: Words = str) -> str:
     >>> render("components {which}", {"which": list(range(10))})
     'components 0, 1, 2, 3, 4, 5, … (10 in all)'
     """
-    parts = [printable(_Formatter().vformat(part, (), values)) for part in template.split("`")]
-    return "".join(words(part) if i % 2 else part for i, part in enumerate(parts))
+    return printable(_Formatter().vformat(template.replace("`", ""), (), values))
 
 
 @dataclass(frozen=True)
@@ -158,12 +143,8 @@ class Note:
         if self.code not in SENTENCES:
             raise KeyError(f"no sentence for the code {self.code!r}")
 
-    def sentence(self, words: Words = str) -> str:
-        """Return the note as a sentence in the words of a reader."""
-        return render(SENTENCES[self.code], self.values, words)
-
     def __str__(self) -> str:
-        return self.sentence()
+        return render(SENTENCES[self.code], self.values)
 
 
 class Notes(list[Note]):
@@ -211,12 +192,8 @@ class CodedError(Exception):
         super().__init__(code, template, values)
         self.code, self.template, self.values = code, template, values
 
-    def sentence(self, words: Words = str) -> str:
-        """Return the message in the words of a reader."""
-        return render(self.template, self.values, words)
-
     def __str__(self) -> str:
-        return self.sentence()
+        return render(self.template, self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.code, self.template, **self.values), ()

@@ -10,15 +10,10 @@ NOTES: dict[str, str] = {
     # every estimator
     "not_converged": "EM did not converge in `max_iter={max_iter}` iterations; increase "
     "`max_iter` or `tol`",
-    "outliers": "outliers left out of the fit: {n:count row} far from all others; check "
-    "or remove them",
+    "outliers": "outliers {done} the fit: {n:count row} far from all others; check or remove them",
     "outliers_scored": "scores and criteria count {n:count row} of {rows:,} that are outliers by "
-    "the rule of the fit, which leaves them out; these may decide the sum, see `score_samples`",
-    "rows_of_density_zero": "scores and criteria are infinite: {n:count row} of {rows:,} have "
-    "density 0 under the model, as all rows that differ in a column that was constant in the fit; "
-    "leave such columns out before the fit",
-    "outliers_kept": "outliers kept in the fit: {n:count row} of (x, y) very far from all others, "
-    "which may determine it alone; check or remove them",
+    "the rule of the fit, and {zero:count row} of density 0, such as rows that differ in a column "
+    "that was constant in the fit; see `score_samples`",
     "heavy_tails": "the noise has heavier tails than a Gaussian: Student's t with about "
     "{freedom:.0f} degrees of freedom lowers BIC by {gain:,.0f}; try `noise='student'` of "
     "`GaussianMixture` or `RegressionMixture`",
@@ -26,17 +21,13 @@ NOTES: dict[str, str] = {
     "noise variance {variance:.3g}; remove constant or dependent columns, scale the columns "
     "alike, or set `variance`",
     # regression
-    "inputs_dependent": "the inputs vary along {n} of {of} directions: columns {columns} are "
-    "linear functions of one another, so their coefficients are not determined, and those of "
-    "least norm are taken; leave some of them out",
     # moments
     "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
     "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
     "pass an array, which is shuffled",
     "negative_eigenvalue": "the moment of order {order} has the eigenvalues {top:.3g} and "
-    "{below:.3g}, and a negative one is left out as noise: weights of both signs need "
-    "`subspace='singular'`; with positive weights the model does not fit, or there are too few "
-    "rows",
+    "{below:.3g}, and those of positive weights are positive: weights of both signs need "
+    "`subspace='singular'`, or `positive=False` of `ActivationSumRegressor`",
     "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
     "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
     "equal vectors, too many components, or too few rows; try fewer components or more rows",
@@ -64,36 +55,20 @@ NOTES: dict[str, str] = {
     "only",
     "decompositions_differ": "random starts of the decomposition found different components",
     # activation
-    "inputs_standardised": "the inputs were standardised: the activation acts on v · z, with z of "
-    "mean 0 and covariance I; with `whiten=False` it acts on the inputs as given",
-    "nearly_even": "{name} is nearly even: odd orders have {ratio:.1e} of the energy of the even "
-    "ones and are mostly noise (Remark 4.11: a phase near a multiple of π/2); an activation that "
-    "is exactly even would leave them out",
-    "nearly_odd": "{name} is nearly odd: even orders, from which the subspaces are found, have "
-    "{ratio:.1e} of the energy of the odd ones (Remark 4.11: a phase near a multiple of π/2); "
-    "many more rows are needed; `positive=False` uses the odd orders too",
-    "negative_weights_likely": "the moment of order {order} has the eigenvalues {top:.3g} and "
-    "{below:.3g}, and those of a positive sum are positive: some weights are likely to be "
-    "negative; `positive=False` learns weights of both signs",
+    "nearly_symmetric": "{name} is nearly {parity}: orders of the other parity are mostly noise "
+    "(Remark 4.11: a phase near a multiple of π/2); use more rows, an activation that is exactly "
+    "{parity}, or `positive=False`, which uses all orders",
     "residuals_explained": "a further component, of either sign, would explain {share:percent} of "
     "the squared error that the network leaves: the search may have ended in a local optimum, or "
     "there may be more components, negative weights, biases or another activation; try a larger "
     "`n_starts`, more `n_components`, `positive=False` or `fit_bias=True`",
-    "components_merged": "`n_components={asked}`, but the labels determine {k:count component}: "
-    "others are equal to these, or zero, within their errors; more rows may separate them",
-    "polynomial_of_other_inputs": "the inputs do not have mean 0 and covariance I, so that with "
-    "`whiten=False` the moments, and the polynomial that predicts, are biased; `refine=True` fits "
-    "the model itself",
     "directions_not_identified": "directions {which} are not identified: they can turn without "
     "changing the fit, as when two directions are equal, a weight is zero, there are too many "
     "components, or the activation is a polynomial",
-    "directions_in_span": "there are too many unknowns to fit directions beyond the span that the "
-    "moments determine; use more rows or fewer features",
-    "directions_up_to_sign": "directions are identified up to sign: {name} is even",
     "polynomial_predicts": "the polynomial is expected to predict new rows better than the "
     "network: the labels may not be such a sum of this activation (there is no intercept; "
     "`positive=False` and `fit_bias=True` allow more), or there are too few rows for its unknowns",
-    "moments_of_inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
+    "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
     "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
     "kurtosis {kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian); "
     "estimates from moments are then biased: transform the columns to normal quantiles "
@@ -106,7 +81,8 @@ NOTES: dict[str, str] = {
     "a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
     "(`SphericalMixture`, `RegressionMixture`)",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
-    "covariance are clearly different; use `whiten=True`",
+    "covariance are clearly different, so that the moments are biased; use `whiten=True`, or "
+    "`refine=True` of `ActivationSumRegressor`",
     # mixture
     "few_rows": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
@@ -122,9 +98,11 @@ NOTES: dict[str, str] = {
     "`n_components='auto'`",
     "component_missing": "a component is likely to be missing: splitting component {which} lowers "
     "BIC by {gain:,.0f}; use `n_components={more}` or `n_components='auto'`",
-    "columns_left_out": "columns without variation were left out of the fit: {columns}",
+    "columns_left_out": "columns that are constant, or linear functions of others, say nothing of "
+    "their own: {columns}; they are left out, or share their coefficients",
     # clustering
-    "fewer_clusters": "found {n:count cluster}, fewer than `n_components={k}`",
+    "fewer_components": "`n_components={asked}`, but the data determine {k}: others are equal to "
+    "these, or empty; more rows may separate them",
     "separation_too_small": "the separation is too small to cluster by pairs: the nearest means "
     "are {separation:.1f} noise standard deviations apart, the pairwise test errs on "
     "{split_rate:.1%} of pairs from the same component and {merge_rate:.1%} of pairs from two, "

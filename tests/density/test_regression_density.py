@@ -240,7 +240,7 @@ def test_inputs_that_are_not_gaussian_are_noted():
     assert "inputs_not_standard" in shifted.notes_.codes
     X[:, 1] = np.exp(X[:, 1])
     skewed = model_of().fit(X, y)
-    assert skewed.notes_.codes[0] == "moments_of_inputs_not_gaussian"
+    assert skewed.notes_.codes[0] == "inputs_not_gaussian"
 
 
 def test_a_far_outlier_is_left_out_and_noted():

@@ -238,7 +238,7 @@ class ActivationSumRegressor(
         whitening, notes, standard = self._standardise(rows, spread)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:
-            notes.append(Note("outliers_kept", {"n": n_extreme}))
+            notes.append(Note("outliers", {"n": n_extreme, "done": "kept in"}))
         problem = ActivationSumProblem(
             rows, None, activation, biased=self.fit_bias, whitening=whitening
         )
@@ -275,7 +275,7 @@ class ActivationSumRegressor(
         if found is not None:
             self._store_network(found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
-            self.notes_.append(Note("polynomial_of_other_inputs"))
+            self.notes_.append(Note("inputs_not_standard"))
 
     def _hypothesis(self) -> Polynomial | Network:
         return self.network_ if self._predicts_by() == "network" else self.polynomial_
@@ -344,14 +344,12 @@ class ActivationSumRegressor(
         standard = looks_standard(whitening, rows.total)
         deviations = find_deviations(rows, whitening, names)
         if deviations is not None:
-            notes.append(Note("moments_of_inputs_not_gaussian", deviations))
+            notes.append(Note("inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
             notes.append(parity)
         if not self.whiten or (standard and self.whiten == "auto"):
             return None, notes, standard
-        if self.whiten == "auto":
-            notes.append(Note("inputs_standardised"))
         return whitening, notes, True
 
     def _count(self, problem: ActivationSumProblem) -> int:
@@ -388,24 +386,19 @@ class ActivationSumRegressor(
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self.stats_["hypothesis"] = "network"
-        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors, parity)])
+        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors)])
 
-    def _network_notes(self, found: Found, errors: StandardErrors, parity: int) -> Iterator[Note]:
+    def _network_notes(self, found: Found, errors: StandardErrors) -> Iterator[Note]:
         """Yield what may be wrong with the network, and what is not identified."""
         if found.unexplained:
             yield Note("residuals_explained", {"share": found.unexplained})
         if errors.free.any():
             free = np.flatnonzero(errors.free).tolist()
             yield Note("directions_not_identified", {"which": free})
-        if found.in_span:
-            yield Note("directions_in_span")
-        if parity > 0:
-            yield Note("directions_up_to_sign", {"name": self.activation_.name})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
         if self.n_components != "auto" and self.n_components_ < int(self.n_components):
-            values = {"asked": self.n_components, "k": self.n_components_}
-            yield Note("components_merged", values)
+            yield Note("fewer_components", {"asked": self.n_components, "k": self.n_components_})
         if not self.converged_:
             yield Note("not_converged", {"max_iter": self.max_iter})
 

@@ -210,7 +210,7 @@ class FittedPolynomial:
         if rival is None:
             return []
         values = {"order": rival.order, "below": -rival.rival, "top": float(max(rival.spectrum))}
-        return [Note("negative_weights_likely", values)]
+        return [Note("negative_eigenvalue", values)]
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.

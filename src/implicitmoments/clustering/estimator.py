@@ -230,14 +230,14 @@ class SphericalMixtureClusterer(
         stats, k, found = self.stats_, self.n_components, self._k()
         values, notes = {"variance": span.variance}, []
         if stats["outliers"]:
-            notes.append(Note("outliers", {"n": stats["outliers"]}))
+            notes.append(Note("outliers", {"n": stats["outliers"], "done": "left out of"}))
         if stats["rows_used"] < ROWS_PER_COMPONENT * k:
             notes.append(Note("few_rows", {"n": stats["rows_used"], "k": k}))
         flat = smallest_variance(span, stats["rows_used"])
         if flat is not None:
             notes.append(Note("flat_direction", {"ratio": flat, **values}))
         if found < k:
-            notes.append(Note("fewer_clusters", {"n": found, "k": k}))
+            notes.append(Note("fewer_components", {"asked": k, "k": found}))
         rates = {name: stats.get(name, 0.0) for name in ("split_rate", "merge_rate")}
         if sum(rates.values()) > UNRELIABLE or stats["misclassification_rate"] > OVERLAPPING:
             apart = {name: stats[name] for name in ("separation", "misclassification_rate")}

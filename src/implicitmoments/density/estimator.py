@@ -204,7 +204,7 @@ class ExpandedDensity(
             values = {"n": near.n_rows, "k": self.n_components}
             notes.append(Note("few_rows", values))
         if near.n_outliers:
-            notes.append(Note("outliers", {"n": near.n_outliers}))
+            notes.append(Note("outliers", {"n": near.n_outliers, "done": "left out of"}))
         self.notes_ = Notes([*notes, *self._store(density, rows.like), *self._far_notes()])
 
     def _top_degree(self) -> int:

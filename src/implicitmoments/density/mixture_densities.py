@@ -432,7 +432,7 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
         names = column_names(self)
         deviations, notes = find_deviations(rows, whitening, names), list[Note]()
         if deviations is not None:
-            notes = [Note("moments_of_inputs_not_gaussian", deviations)]
+            notes = [Note("inputs_not_gaussian", deviations)]
         if not (self.whiten or looks_standard(whitening, rows.total)):
             notes.append(Note("inputs_not_standard"))
         return Notes(notes)

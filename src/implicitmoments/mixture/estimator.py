@@ -483,7 +483,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             self.stats_[name] += n
         if left_out:
             others = [note for note in self.notes_ if note.code != "outliers"]
-            note = Note("outliers", {"n": self.stats_["outliers"]})
+            note = Note("outliers", {"n": self.stats_["outliers"], "done": "left out of"})
             self.notes_ = Notes([*others, note])
 
     # answers

@@ -177,7 +177,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         kept = kept.without(self._constants)
         notes = list(constant_notes(self, self._constants))
         if found.n_outliers:
-            notes.append(Note("outliers", {"n": found.n_outliers}))
+            notes.append(Note("outliers", {"n": found.n_outliers, "done": "left out of"}))
         return kept, notes
 
     def _families(self, start: Parameters | None) -> list[Family]:

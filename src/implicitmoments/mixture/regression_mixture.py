@@ -304,7 +304,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
             self._lines_before = found if again else None
             fit = self._fit_rows(rows, np.random.default_rng(seed))
         if given.kept > rows.kept:
-            notes.append(Note("outliers", {"n": given.kept - rows.kept}))
+            notes.append(Note("outliers", {"n": given.kept - rows.kept, "done": "left out of"}))
         self._lines_before = None
         self._store(fit, rows, notes)
 

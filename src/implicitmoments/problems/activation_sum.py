@@ -304,7 +304,7 @@ def parity_note(activation: Activation) -> Note | None:
     energies = {t: activation.coefficient(t) ** 2 for t in PARITIES if _present(activation, t)}
     even, odd = (sum(c for t, c in energies.items() if t % 2 == parity) for parity in (0, 1))
     if 0 < odd < NEARLY * even:
-        return Note("nearly_even", {"name": activation.name, "ratio": odd / even})
+        return Note("nearly_symmetric", {"name": activation.name, "parity": "even"})
     if 0 < even < NEARLY * odd:
-        return Note("nearly_odd", {"name": activation.name, "ratio": even / odd})
+        return Note("nearly_symmetric", {"name": activation.name, "parity": "odd"})
     return None

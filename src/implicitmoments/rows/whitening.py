@@ -348,8 +348,7 @@ class Whitening:
             A = self.deviations[varying, None] * self.inverse_root[varying]
             outside = 1 - np.einsum("dp,pd->d", A, np.linalg.pinv(A))
             columns = named(varying[outside > DEPENDENT])
-            values = {"columns": columns, "n": self.n_features, "of": len(varying)}
-            notes.append(Note("inputs_dependent", values))
+            notes.append(Note("columns_left_out", {"columns": columns}))
         return notes
 
     def map(self, rows: Rows) -> Rows:
