@@ -69,4 +69,4 @@ from implicitmoments.rows.whitening import (
     whitener_of,
 )
 
-__all__ = ["ArrayTable", "GeneratedTable", "Table", "open_file"]
+__all__ = ["ArrayTable", "GeneratedTable", "RowDraws", "Table", "open_file"]
