@@ -1,4 +1,4 @@
-"""Formulas on pages, in docstrings and in examples are marked as such, and can be typeset."""
+"""Formulas on pages and in docstrings are marked as such, and can be typeset."""
 
 import importlib
 import inspect
@@ -16,7 +16,6 @@ PLAIN = re.compile(
 typeset = runpy.run_path(str(ROOT / "docs/_ext/mathml.py"))["typeset"]
 # the README is shown without formulas, and pages for readers of a terminal have none but R²
 PAGES = [path for path in (ROOT / "docs").glob("*.md") if path.stem not in ("api", "command_line")]
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.py"))
 LISTED = re.findall(r"^   ([A-Za-z_][\w.]*)$", (ROOT / "docs/api.md").read_text(), re.M)
 
 
@@ -59,14 +58,6 @@ def test_formulas_of_docstrings_are_typeset(name):
     methods = [value for member, value in members if member[0] != "_" and callable(value)]
     for each in (found, *methods):
         check(*split_docstring(inspect.getdoc(each) or ""))
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_formulas_of_examples_are_typeset(path):
-    text = path.read_text()
-    cells = re.findall(r"^# %%\n((?:#.*\n)*)", text, re.M)
-    for piece in [text.split('"""')[1], *(re.sub("^# ?", "", cell, flags=re.M) for cell in cells)]:
-        check(*split_docstring(piece))
 
 
 @pytest.mark.parametrize("text", ["M_t = a", "Σ w", "k = 3", r"\alpha", "x^2", "R²"])
