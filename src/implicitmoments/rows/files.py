@@ -207,6 +207,11 @@ def open_file(  # noqa: PLR0913 (keyword-only, each documented)
     FileTable
         With ``names`` where the file has names. Close it, or use ``with``.
 
+    See Also
+    --------
+    Table : What estimators read.
+    GeneratedTable : Rows drawn by a function.
+
     Examples
     --------
     >>> import tempfile, numpy as np

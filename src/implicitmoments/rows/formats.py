@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
@@ -195,7 +196,7 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
             for batch in stream_of(types):
                 yield numbers_of(pa, batch, columns)
         except Exception as reason:
-            text = stream_of(dict.fromkeys(columns, pa.string()))
+            text = partial(stream_of, dict.fromkeys(columns, pa.string()))
             check_text(text, str(path), columns, set(missing), decimal)
             raise unreadable(path, reason) from reason
 
@@ -203,12 +204,12 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
 
 
 def check_text(
-    stream: Iterable[Any], file: str, columns: Sequence[str], missing: set[str], decimal: str
+    read: Callable[[], Iterable[Any]], file: str, columns: Sequence[str], missing: set[str], decimal: str
 ) -> None:
     """Raise for the first cell of a text file that is no number."""
     first = 0
     try:
-        for batch in stream:
+        for batch in read():
             for name in columns:
                 for row, cell in enumerate(batch.column(name).to_pylist()):
                     if cell is not None and cell not in missing and not _is_number(cell, decimal):

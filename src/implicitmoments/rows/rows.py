@@ -151,7 +151,7 @@ class Rows:
     See Also
     --------
     Table : The protocol of all tables.
-    open_table : Rows of files.
+    open_file : Rows of files.
 
     Examples
     --------

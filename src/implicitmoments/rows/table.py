@@ -56,7 +56,7 @@ class Table(ABC):
     --------
     ArrayTable : Rows of arrays in memory.
     GeneratedTable : Rows drawn by a function.
-    Rows : A view of the rows of a table.
+    open_file : Rows of files.
 
     Examples
     --------
@@ -228,7 +228,7 @@ class ArrayTable(Table):
     See Also
     --------
     GeneratedTable : Rows drawn by a function.
-    open_table : Rows of files.
+    open_file : Rows of files.
 
     Examples
     --------
@@ -321,7 +321,7 @@ class GeneratedTable(Table):
     See Also
     --------
     ArrayTable : Rows of arrays in memory.
-    open_table : Rows of files.
+    open_file : Rows of files.
 
     Examples
     --------
