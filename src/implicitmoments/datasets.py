@@ -46,7 +46,7 @@ class Truth:
     See Also
     --------
     make_spherical_mixture : Rows of a spherical mixture.
-    implicitmoments.problems.PopulationProblem : Exact moments of known vectors.
+    implicitmoments.moments.HermiteProblem : Moments of a model.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def make_activation_sum(
     n_samples, n_components, n_features : int
     activation : str or callable, default "relu"
         The function :math:`\sigma`: a name such as ``"cos"`` or ``"abs"``, an
-        :class:`~implicitmoments.problems.Activation`, or a function of NumPy arrays.
+        :class:`~implicitmoments.moments.Activation`, or a function of NumPy arrays.
     noise : float
         Standard deviation of noise added to F.
     weights, random_state : as for :func:`make_spherical_mixture`
@@ -314,8 +314,8 @@ def make_activation_sum(
     points = rng.normal(n_features)
     along = points @ directions.T
     if isinstance(activation, str):
-        # the problems import this module
-        from implicitmoments.problems.activations import as_activation  # noqa: PLC0415
+        # imports SciPy
+        from implicitmoments.moments.activations import as_activation  # noqa: PLC0415
 
         activation = as_activation(activation)
     values = activation(along)

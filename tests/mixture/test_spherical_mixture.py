@@ -265,7 +265,7 @@ def test_the_smallest_cases(data):
         ({"covariance_type": "full"}, "unknown_option"),
         ({"variance": 1.0, "covariance_type": "spherical"}, "variance_known_and_estimated"),
         ({"order": 8}, "out_of_range"),
-        ({"order": 3}, "order_not_even"),
+        ({"order": 3}, "out_of_range"),
         ({"tol": -1.0}, "out_of_range"),
         ({"max_iter": 0}, "out_of_range"),
         ({"n_moves": -1}, "out_of_range"),

@@ -35,15 +35,16 @@ from implicitmoments.description import (
 )
 from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
+from implicitmoments.moments.activations import Activation, as_activation
+from implicitmoments.moments.problems import (
+    HIGHEST_DEGREE,
+    ActivationSumProblem,
+    largest_degree,
+    parity_note,
+)
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
-from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
-from implicitmoments.problems.activation_sum import (
-    HIGHEST_DEGREE,
-    degrees_to_try,
-    parity_note,
-)
 from implicitmoments.rows import (
     Block,
     RandomState,
@@ -94,7 +95,7 @@ class ActivationSumRegressor(
     ----------
     activation : str, Activation or callable, default "relu"
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``, ``"sigmoid"``,
-        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.problems.cosine` with a
+        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.moments.cosine` with a
         frequency and a phase, or any function of an array, whose Hermite coefficients are
         computed by quadrature. A function is called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
@@ -175,7 +176,7 @@ class ActivationSumRegressor(
     See Also
     --------
     RegressionMixture : The lines, and the line of each row.
-    implicitmoments.problems.Activation : A function and its Hermite coefficients.
+    implicitmoments.moments.Activation : A function and its Hermite coefficients.
 
     Examples
     --------
@@ -324,13 +325,11 @@ class ActivationSumRegressor(
         degree = check_whole_or("degree", self.degree, ("auto",), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
-        asked = "cv" if degree == "auto" else degree
-        possible = degrees_to_try(
-            activation, asked, 0.1, "closed_form", most, biased=self.fit_bias
-        )
-        if degree != "auto":
-            return activation, possible
-        return activation, list(range(2, max(possible) + 2, 2))
+        if isinstance(degree, int):
+            largest_degree(activation, degree, degree, biased=self.fit_bias)
+            return activation, [degree]
+        largest = largest_degree(activation, most, biased=self.fit_bias)
+        return activation, list(range(2, largest + 2, 2))
 
     def _standardise(
         self, rows: Rows, whitening: Whitening

@@ -69,7 +69,6 @@ class Options:
     start: Parameters | None = None  # parameters from which EM starts
     exact: bool = True  # whether no moves are tried from there
     initial: str = "merge"  # "merge", "k-means++" or "moments"
-    order: int | None = None  # r of decoded moments of orders 2r and 3r
 
 
 class Found(NamedTuple):
@@ -168,7 +167,7 @@ def plain_start(
     if options.initial != "moments":
         return sums
     sums = np.asarray(run_em(sample, sums[None], max_iter=30).sums[0])
-    decoded = decoded_start(sample, sums, options.order, rng)
+    decoded = decoded_start(sample, sums, rng)
     stats["start"] = "k-means++"
     if decoded is None:
         return sums

@@ -13,14 +13,14 @@ from implicitmoments.mixture.estimator import Fit, Options
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
-from implicitmoments.moments.components import Components, component_stats
+from implicitmoments.moments.components import Components, spectrum_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import RandomState, Rows, restore_columns
 from implicitmoments.validation import (
-    check_even_order,
     check_option,
     check_variance,
     check_whole,
+    check_whole_or,
 )
 
 
@@ -47,9 +47,9 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         The common variance :math:`\sigma^2`, where it is known; estimated by default.
     covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
         One variance for all components, or one each. The moments assume one for all.
-    order : {2, 4, 6} or "auto", default "auto"
-        The even order of the moment that is used. Components are decoded from it and from the
-        moment of one and a half times that order; with ``"auto"`` none are decoded.
+    order : 4 or "auto", default "auto"
+        With 4, components are decoded from the moments of orders 4 and 6; with ``"auto"`` none
+        are decoded.
     n_moves : int, default 40
         The most moves that a search makes on a sample; 0 for EM alone.
     max_iter : int, default 500
@@ -162,14 +162,16 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         options = replace(super()._options(rows), n_moves=self.n_moves)
         if self.order == "auto":
             return options
-        return replace(options, initial="moments", order=int(self.order) // 2)
+        return replace(options, initial="moments")
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         components: Components | None = fit.found.stats.pop("components", None)
         super()._store(fit, rows, notes)
-        self.stats_ |= component_stats(components)
         if components is not None:  # a constant column is at the origin of the coordinates
             self.stats_["resolved"] = int(components.resolved.sum())
+            k, spectrum = len(components.weights), components.spectrum
+            if len(spectrum):
+                self.stats_ |= spectrum_stats((spectrum, components.floor, k, 4))
             whole = [
                 restore_columns(part, self._constant_values, 0.0)
                 for part in (components.vectors, components.guesses)
@@ -184,7 +186,7 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole("max_iter", self.max_iter, 1)
-        check_even_order(self.order, 6)
+        check_whole_or("order", self.order, ("auto",), 4, 4)
         check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
         if self.order != "auto" and self.n_components == "auto":
             raise InputError(

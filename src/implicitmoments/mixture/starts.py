@@ -19,8 +19,7 @@ from implicitmoments.mixture.moves import (
     try_splits,
 )
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.hermite_problem import all_rows
-from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.moments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
 
 GROUPS = 6  # micro-components per component
@@ -241,9 +240,9 @@ def sums_around(sample: Sample, means: Floats) -> Floats:
 
 
 def decoded_start(
-    sample: Sample, sums: Floats, order: int | None, rng: np.random.Generator
+    sample: Sample, sums: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Components] | None:
-    """Return spherical components (k, s) decoded from moments of orders 2r and 3r.
+    """Return spherical components (k, s) decoded from moments of orders 4 and 6.
 
     The variance that is taken out of the moments is that of a mixture (k, s).
     """
@@ -255,7 +254,7 @@ def decoded_start(
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            found = find_components(all_rows(problem), k, order, int(rng.integers(2**31)))
+            found = find_components(problem, k, int(rng.integers(2**31)))
     except (ValueError, np.linalg.LinAlgError):
         return None
     if not np.isfinite(found.guesses).all():

@@ -204,7 +204,11 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
 
 
 def check_text(
-    read: Callable[[], Iterable[Any]], file: str, columns: Sequence[str], missing: set[str], decimal: str
+    read: Callable[[], Iterable[Any]],
+    file: str,
+    columns: Sequence[str],
+    missing: set[str],
+    decimal: str,
 ) -> None:
     """Raise for the first cell of a text file that is no number."""
     first = 0

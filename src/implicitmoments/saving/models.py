@@ -25,9 +25,8 @@ import safetensors
 import safetensors.numpy
 
 from implicitmoments.arrays import Array, to_numpy
+from implicitmoments.moments.activations import NAMED, Activation
 from implicitmoments.notes import CodedError, InputTypeError, Note, Notes
-from implicitmoments.problems import Activation
-from implicitmoments.problems.activations import NAMED
 from implicitmoments.registry import ESTIMATORS, estimator_class
 
 Json: TypeAlias = Any
