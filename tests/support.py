@@ -24,7 +24,7 @@ class Watched(Table):
 
     def blocks(self, size):
         """Read the rows, unless too many are asked for at once."""
-        if size > self.most:
+        if min(size, self.n_rows) > self.most:
             raise MemoryError(f"{size} rows were asked for at once")
         yield from self.near.blocks(size)
 
