@@ -10,6 +10,9 @@ from scipy.optimize import linear_sum_assignment
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
 from implicitmoments.rows import ArrayTable, Table
+from implicitmoments.saving.models import ESTIMATORS
+
+__all__ = ["ESTIMATORS", "Watched", "match_rows", "refuses"]
 
 
 class Watched(Table):

@@ -28,12 +28,14 @@ from implicitmoments.activation.polynomial import (
 )
 from implicitmoments.activation.search import Found, SearchOptions, find_network, in_memory
 from implicitmoments.arrays import Array, as_double, move_like, namespace_of, to_numpy
-from implicitmoments.description import (
-    ActivationSumRegressorDescription,
+from implicitmoments.estimator import (
+    FEATURES,
+    Check,
+    FittedEstimator,
+    Table,
     as_floats,
     column_names,
 )
-from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.moments.activations import Activation, as_activation
 from implicitmoments.moments.problems import (
@@ -75,9 +77,7 @@ OF_NETWORK = (
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class ActivationSumRegressor(
-    ActivationSumRegressorDescription, FittedEstimator, Predictions, RegressorMixin, BaseEstimator
-):
+class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
@@ -193,6 +193,19 @@ class ActivationSumRegressor(
     fewest_rows = 4
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
+    component = "direction"
+    vectors = "directions_"
+    density_of_labels = True
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Directions": {
+            "weight": "weights_",
+            "weight error": "weight_errors_",
+            "angle error (rad)": "direction_errors_",
+            "bias": "biases_",
+            "bias error": "bias_errors_",
+            FEATURES: "directions_",
+        }
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,
         "n_components_": int,
@@ -407,6 +420,20 @@ class ActivationSumRegressor(
         k = self._k()
         kind = "positive" if self.positive else "signed"
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
+
+    def _predicts_by(self) -> str:
+        return str(self.stats_.get("hypothesis", "model"))
+
+    def _findings(self) -> dict[str, Any]:
+        used = self._predicts_by()
+        error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
+        return super()._findings() | {"predicts by the": used} | error
+
+    def _parameter_tables(self) -> list[Table]:
+        if hasattr(self, "directions_"):
+            return super()._parameter_tables()
+        rows = [["degree", self.degree_], ["directions", int(self.polynomial_.basis.shape[0])]]
+        return [Table("Polynomial", ["parameter", "value"], rows)]
 
     def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))

@@ -22,7 +22,7 @@ from implicitmoments.cli.files import (
     open_for_model,
     write_table,
 )
-from implicitmoments.description import column_names
+from implicitmoments.estimator import column_names
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, weights_of
 from implicitmoments.saving import load

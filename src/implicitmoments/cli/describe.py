@@ -10,7 +10,7 @@ from rich.table import Table
 
 from implicitmoments.cli.console import as_table, print_notes, print_text
 from implicitmoments.cli.files import check_output, write_table
-from implicitmoments.description import column_names, findings_of
+from implicitmoments.estimator import column_names, findings_of
 from implicitmoments.notes import format_value, printable
 from implicitmoments.saving import load
 

@@ -316,6 +316,13 @@ def n_outliers(notes: list[Note]) -> int:
 class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     """A mixture of any family: ``fit`` reads as the algorithm."""
 
+    vectors = "means_"
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return int(self.weights_.shape[0])
+
     n_components: int | str
     tol: float
     max_iter: int

@@ -20,8 +20,7 @@ from implicitmoments.arrays import (
     move_like,
     to_numpy,
 )
-from implicitmoments.description import GaussianMixtureDescription, as_floats
-from implicitmoments.estimator import constant_notes
+from implicitmoments.estimator import FEATURES, as_floats, constant_notes
 from implicitmoments.evaluation import RowFunction, evaluate_varying
 from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
@@ -352,7 +351,7 @@ def column_variances(covariances: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
+class GaussianMixture(GaussianEstimator):
     r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
 
     It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
@@ -521,7 +520,18 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         "degrees_of_freedom_": float,
         "degrees_of_freedom_errors_": float | None,
     }
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Components": {"weight": "weights_", FEATURES: "means_"},
+        "Standard errors": {"weight": "weight_errors_", FEATURES: "mean_errors_"},
+        "Scales": {FEATURES: "_scales"},
+    }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
+
+    @property
+    def _scales(self) -> Floats:
+        """The scale of each column in each component, (k, d), of Gaussians their deviations."""
+        variances = column_variances(self._covariances())
+        return np.sqrt(restore_columns(variances, self._constant_values, 0.0))
 
     @property
     def lower_bounds_(self) -> list[float]:

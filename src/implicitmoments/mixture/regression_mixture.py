@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.description import RegressionMixtureDescription, as_floats, column_names
+from implicitmoments.estimator import FEATURES, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.estimator import (
     Evaluator,
@@ -97,7 +97,7 @@ class _Far:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEstimator):
+class RegressionMixture(MixtureEstimator, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
@@ -210,7 +210,23 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
     rows_per_block: int | None = None
 
     fewest_rows = 2
-    labelled = True
+    labelled = density_of_labels = True
+    component = "line"
+    vectors = "coef_"
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Lines": {
+            "weight": "weights_",
+            "noise": "noise_",
+            "intercept": "intercept_",
+            FEATURES: "coef_",
+        },
+        "Standard errors": {
+            "weight": "weight_errors_",
+            "noise": "noise_errors_",
+            "intercept": "intercept_errors_",
+            FEATURES: "coef_errors_",
+        },
+    }
     answers: ClassVar[Mapping[str, str]] = {
         "predictions": "predict",
         "components": "predict_component",

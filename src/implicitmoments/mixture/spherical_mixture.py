@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.description import SphericalMixtureDescription
+from implicitmoments.estimator import FEATURES
 from implicitmoments.mixture.estimator import Fit, Options
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
@@ -25,7 +25,7 @@ from implicitmoments.validation import (
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
+class SphericalMixture(GaussianEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     The search is that of :class:`GaussianMixture`, which fits components of other shapes. With an
@@ -145,6 +145,14 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         "decoded_components_": Components | None,
     }
     spread = ("variance_", "variance_errors_")
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Components": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"},
+        "Standard errors": {
+            "weight": "weight_errors_",
+            "variance": "variance_errors_",
+            FEATURES: "mean_errors_",
+        },
+    }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
         "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
