@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 
 from implicitmoments.notes import CodedError
 from implicitmoments.rows import ArrayTable, Rows, open_file
-from implicitmoments.rows.files import spool_blocks
+from implicitmoments.rows.file_table import spool_blocks
 from support import refuses
 
 N = 500

@@ -39,7 +39,6 @@ from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import (
     RandomState,
     Rows,
-    Table,
     Whitening,
     factor_covariance,
     find_deviations,
@@ -49,6 +48,7 @@ from implicitmoments.rows import (
     restore_matrices,
     whitener_of,
 )
+from implicitmoments.rows import Table as RowTable
 from implicitmoments.validation import check_flag, check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
@@ -449,7 +449,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         return Notes()
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
-        if y is not None or (isinstance(X, Table) and "y" in X.first()):
+        if y is not None or (isinstance(X, RowTable) and "y" in X.first()):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
         return RowFunction(self.hypothesis_.log_marginal)
 

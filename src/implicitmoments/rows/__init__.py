@@ -15,7 +15,7 @@ from implicitmoments.rows.draws import (
     draw_numbers,
     shares_of,
 )
-from implicitmoments.rows.files import FileTable, open_file
+from implicitmoments.rows.file_table import FileTable, open_file
 from implicitmoments.rows.formats import MissingLibraryError, TextFormat, require
 from implicitmoments.rows.inputs import CheckpointPath, check_n_features, open_rows
 from implicitmoments.rows.outliers import (

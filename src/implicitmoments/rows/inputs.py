@@ -28,7 +28,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
 from implicitmoments.rows.draws import as_seed
-from implicitmoments.rows.files import open_file, spool_blocks
+from implicitmoments.rows.file_table import open_file, spool_blocks
 from implicitmoments.rows.passes import Block, Progress, Sums, threads_for_folds
 from implicitmoments.rows.rows import Census, Drawn, Rows
 from implicitmoments.rows.table import ArrayTable, Table, check_cells
