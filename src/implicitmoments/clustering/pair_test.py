@@ -93,10 +93,6 @@ def statistic(moments: CompressedMoments, differences: Array) -> Floats:
     return np.asarray(to_numpy(moments.hermite(differences)), dtype=np.float64)
 
 
-# A coordinate of more has a square above 1e4, which float32 resolves to 1e-3 only.
-LARGEST_SINGLE = 100.0
-
-
 def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     """Hold the coordinates of all rows, or of a random sample of as many as memory should hold.
 
@@ -104,7 +100,8 @@ def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     precision are in double precision.
     """
     mapped = rows.mapped(span.center, span.basis.T / span.sigma)
-    long = bool(np.max(span.variances, initial=0.0) > LARGEST_SINGLE**2)
+    # float32 resolves squares above 1e4 to 1e-3 only
+    long = bool(np.max(span.variances, initial=0.0) > 1e4)
     held = replace(mapped, wide=mapped.wide or long).sample(rows.n, seed, width=ROW_NUMBERS)
     return Rows.of(held.block["x"]) if np.all(held.counts == held.counts[0]) else held
 
