@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from implicitmoments.estimator import FEATURES
-from implicitmoments.mixture.estimator import Fit, Options
+from implicitmoments.mixture.estimator import Fit
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components, spectrum_stats
 from implicitmoments.notes import InputError, Note
-from implicitmoments.rows import RandomState, Rows, restore_columns
+from implicitmoments.rows import RandomState, Rows
 from implicitmoments.validation import (
     check_option,
     check_variance,
@@ -138,13 +138,16 @@ class SphericalMixture(GaussianEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
+    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **GaussianEstimator.parameters,
+        "covariances": ("variance_", "variance_errors_"),
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         **GaussianEstimator.saved,
         "variance_": float | np.ndarray,
         "variance_errors_": float | np.ndarray | None,
         "decoded_components_": Components | None,
     }
-    spread = ("variance_", "variance_errors_")
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "Components": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"},
         "Standard errors": {
@@ -161,16 +164,10 @@ class SphericalMixture(GaussianEstimator):
     }
 
     def _type(self) -> str:
-        return "tied_spherical" if np.ndim(self.variance_) == 0 else "spherical"
+        return self.covariance_type
 
     def _families_of(self, covariance_type: str) -> list[Family]:
         return [Gaussians(covariance_type, variance=self.variance)]
-
-    def _options(self, rows: Rows) -> Options:
-        options = replace(super()._options(rows), n_moves=self.n_moves)
-        if self.order == "auto":
-            return options
-        return replace(options, initial="moments")
 
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         components: Components | None = fit.found.stats.pop("components", None)
@@ -180,11 +177,11 @@ class SphericalMixture(GaussianEstimator):
             k, spectrum = len(components.weights), components.spectrum
             if len(spectrum):
                 self.stats_ |= spectrum_stats((spectrum, components.floor, k, 4))
-            whole = [
-                restore_columns(part, self._constant_values, 0.0)
+            vectors, guesses = (
+                self._restored("means", part, 0.0)
                 for part in (components.vectors, components.guesses)
-            ]
-            components = replace(components, vectors=whole[0], guesses=whole[1])
+            )
+            components = replace(components, vectors=vectors, guesses=guesses)
         self.decoded_components_ = components
 
     def _title(self) -> str:

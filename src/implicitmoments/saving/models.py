@@ -349,7 +349,8 @@ class Decoder:
         """Build a record of declared types."""
         kind = self.records[name]
         held = {key: self.decode(part) for key, part in tagged["fields"].items()}
-        check_types(held, get_type_hints(kind))
+        hints = get_type_hints(kind)  # also of attributes of the class
+        check_types(held, {each.name: hints[each.name] for each in fields(kind)})
         return kind(**held)
 
 
