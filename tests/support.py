@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import cloudpickle
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils._param_validation import InvalidParameterError
 
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
@@ -45,7 +46,7 @@ def refuses(*codes, **values):
     Parameters
     ----------
     *codes : str
-        Any of them is accepted.
+        Any of them is accepted; ``"invalid_parameter"`` stands for scikit-learn's error.
     **values : object
         Values that the error must carry.
 
@@ -68,6 +69,10 @@ def refuses(*codes, **values):
         if wrong:
             raise AssertionError(f"{error.code} carries {wrong}, expected {values}") from error
         caught.error = error
+        return
+    except InvalidParameterError as error:  # scikit-learn's, which has no code
+        if "invalid_parameter" not in codes:
+            raise AssertionError(f"expected {' or '.join(codes)}, got {error}") from error
         return
     raise AssertionError(f"nothing was raised; expected {' or '.join(codes)}")
 

@@ -260,10 +260,10 @@ class TestRequests:
         ("options", "code"),
         [
             ({"n_components": 101}, "too_few_rows"),
-            ({"n_components": 0}, "out_of_range"),
-            ({"order": 81}, "out_of_range"),
-            ({"order": 2.0}, "not_an_integer"),
-            ({"subspace": "largest"}, "unknown_option"),
+            ({"n_components": 0}, "invalid_parameter"),
+            ({"order": 81}, "invalid_parameter"),
+            ({"order": 2.0}, "invalid_parameter"),
+            ({"subspace": "largest"}, "invalid_parameter"),
         ],
     )
     def test_options_that_do_not_fit(self, options, code):

@@ -194,7 +194,7 @@ def test_only_ratios_of_weights_matter():
         (lambda X: HermiteProblem(X, 3.0), "weight_not_callable"),
         (lambda X: HermiteProblem([["a"]]), "not_numeric"),
         (lambda X: SphericalMixtureProblem(X, center=[1.0]), "wrong_shape"),
-        (lambda X: SphericalMixtureProblem(X, variance=-1.0), "not_positive"),
+        (lambda X: SphericalMixtureProblem(X, variance=-1.0), "invalid_parameter"),
         (lambda X: RegressionMixtureProblem(X, np.ones(3)), "wrong_length"),
         (lambda X: ActivationSumProblem(X, np.ones(50), "swish"), "unknown_activation"),
     ],

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
@@ -61,7 +62,7 @@ from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
     check_number,
-    check_option,
+    check_parameter,
     check_whole,
     check_whole_or,
 )
@@ -327,10 +328,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         """Check the parameters; return the activation, and the degrees to be tried."""
         for name in ("refine", "positive", "fit_bias"):
             check_flag(name, getattr(self, name))
-        if isinstance(self.whiten, str):
-            check_option("whiten", self.whiten, ("auto",), besides="True, False or ")
-        else:
-            check_flag("whiten", self.whiten)
+        check_parameter("whiten", self.whiten, "boolean", StrOptions({"auto"}))
         check_number("tol", self.tol, 0.0)
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         check_whole("n_starts", self.n_starts, 1)
