@@ -41,8 +41,15 @@ from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
 from implicitmoments.paper.circuits import Circuit
 from implicitmoments.paper.projections import Projection, evaluate, tensor
-from implicitmoments.rows import Block, RandomState, Sums, as_seed, blocks, shares_of
-from implicitmoments.rows.fold import DEFAULT_BUDGET
+from implicitmoments.rows import (
+    DEFAULT_BUDGET,
+    Block,
+    RandomState,
+    Sums,
+    as_seed,
+    blocks,
+    shares_of,
+)
 from implicitmoments.validation import check_enough_rows, check_option, check_whole
 
 if TYPE_CHECKING:
