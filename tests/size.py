@@ -31,6 +31,7 @@ FINISHED = frozenset(
         "cli",
         "clustering",
         "density",
+        "paper",
         "saving",
         "examples",
         "words of README.md",

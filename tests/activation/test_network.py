@@ -15,10 +15,10 @@ from implicitmoments.activation.network import (
     standard_errors,
     unit_rows,
 )
-from implicitmoments.activation.search import candidate_gains, drop, exchange, grow
+from implicitmoments.activation.search import candidate_gains, drop, grow, improve
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.moments import as_activation
-from implicitmoments.rows import ArraySource, Rows
+from implicitmoments.rows import ArrayTable, Rows
 
 D, K = 6, 3
 
@@ -66,7 +66,7 @@ def test_steps_take_the_slope_of_all_rows_and_the_curvature_of_a_sample():
     X, y, _ = make_activation_sum(n, K, D, activation="softplus", random_state=0)
     rng, passes = np.random.default_rng(1), Counter()
     y = y + 0.3 * y.std() * rng.standard_normal(n)
-    rows = Rows(ArraySource(X, y=y), progress=lambda what, *_: passes.update([what]))
+    rows = Rows(ArrayTable(X, y=y), progress=lambda what, *_: passes.update([what]))
     start = Network(np.ones(K), unit_rows(rng.standard_normal((K, D))), as_activation("softplus"))
     found = fit_network(rows, start, tol=1e-10)
     assert sample_for(rows, start.units.size).n < n / 2
@@ -113,14 +113,14 @@ def test_an_exchange_finds_the_component_that_was_lost():
     # two components at one place, and none at the third
     lost = network.with_units(network.weights, network.units[[0, 1, 1]] + np.eye(7)[[6, 0, 1]] / 9)
     stuck = fit_network(rows, lost, max_iter=0)
-    rng, price = np.random.default_rng(0), 7 * math.log(4_000)
-    found = exchange(rows, stuck, rng, price)
-    assert found is not None
+    rng = np.random.default_rng(0)
+    found = improve(rows, stuck, K, rng)
+    assert found.network.k == K
     assert fit_network(rows, found.network).loss < 1e-12
     # from the truth there is nothing to exchange
     whole = fit_network(rows, network)
-    assert exchange(rows, whole, rng, price) is None
-    assert grow(rows, whole, rng, price) is None
+    assert improve(rows, whole, K, rng) is whole
+    assert grow(rows, whole, rng, 7 * math.log(4_000)) is None
 
 
 def test_components_that_are_equal_or_zero_are_dropped():

@@ -39,13 +39,15 @@ from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import (
     RandomState,
     Rows,
-    Source,
     Whitening,
     factor_covariance,
+    find_deviations,
+    precision_of,
+    restore_columns,
+    restore_matrices,
     whitener_of,
 )
-from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
-from implicitmoments.rows.normality import find_deviations
+from implicitmoments.rows import Table as RowTable
 from implicitmoments.validation import check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
@@ -175,7 +177,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         k = self.n_components
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
-            factor = factor_covariance(self.variance, rows.source.n_features, rows.columns)
+            factor = factor_covariance(self.variance, rows.table.n_features, rows.columns)
             rows = rows.mapped(linear=whitener_of(factor))
             span = find_span(rows, k, 1.0)
             reference = WhitenedSpan(span, factor)
@@ -384,7 +386,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.noise_ = frame.scale * math.sqrt(stats["noise_share"] * frame.spread)
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
-        if y is not None or (isinstance(X, Source) and "y" in X.first()):
+        if y is not None or (isinstance(X, RowTable) and "y" in X.first()):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
         # inputs are Gaussian in the model
         return RowFunction(self.hypothesis_.reference.log_density_of_inputs)
@@ -396,7 +398,7 @@ class RegressionMixtureDensity(ExpandedDensity):
 
         Parameters
         ----------
-        X : array of shape (n_points, n_features), data frame, or Source
+        X : array of shape (n_points, n_features), data frame, or Table
         n_samples : int
             Draws at each point.
         random_state : int, generator or None; by default that of the estimator
