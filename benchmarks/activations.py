@@ -32,8 +32,10 @@ from sklearn.neural_network import MLPRegressor
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.activation import Network, fit_network
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.problems import Activation, as_activation, cosine, relu
+from implicitmoments.moments import Activation, as_activation, cosine
 from implicitmoments.rows import Rows
+
+RELU = as_activation("relu")
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Fit: TypeAlias = Callable[[Floats, Floats], Callable[[Floats], Floats]]
@@ -87,35 +89,35 @@ class Setting:
 def settings(table: str) -> list[Setting]:
     """Return the settings of a table."""
     tanh, sigmoid = as_activation("tanh"), as_activation("sigmoid")
-    noisy = [(relu(), 50, 10), (cosine(1.0), 50, 10)]
+    noisy = [(RELU, 50, 10), (cosine(1.0), 50, 10)]
     return {
         "polynomial": [
-            Setting(relu(), 10, 4, 3_000),
+            Setting(RELU, 10, 4, 3_000),
             Setting(cosine(1.0), 10, 4, 10_000),
-            Setting(relu(), 50, 10, 3_000),
-            Setting(relu(), 50, 10, 100_000),
+            Setting(RELU, 50, 10, 3_000),
+            Setting(RELU, 50, 10, 100_000),
             Setting(cosine(2.0), 50, 10, 100_000),
-            Setting(relu(), 10, 6, 10_000, signed=True, biased=True),
+            Setting(RELU, 10, 6, 10_000, signed=True, biased=True),
             Setting(tanh, 50, 10, 10_000, 0.1, signed=True),
         ],
         "refined": [
-            Setting(relu(), 10, 4, 10_000),
-            Setting(relu(), 50, 10, 10_000),
+            Setting(RELU, 10, 4, 10_000),
+            Setting(RELU, 50, 10, 10_000),
             *(Setting(*known, n, 0.1) for known, n in product(noisy, (3_000, 10_000, 30_000))),
         ],
         "signs": [
-            Setting(relu(), 10, 6, 10_000, signed=True),
-            Setting(relu(), 10, 6, 10_000, biased=True),
-            Setting(relu(), 10, 6, 10_000, signed=True, biased=True),
+            Setting(RELU, 10, 6, 10_000, signed=True),
+            Setting(RELU, 10, 6, 10_000, biased=True),
+            Setting(RELU, 10, 6, 10_000, signed=True, biased=True),
             Setting(tanh, 10, 6, 10_000, signed=True),
             Setting(sigmoid, 10, 6, 10_000, signed=True, biased=True),
-            Setting(relu(), 50, 10, 10_000, 0.1, signed=True, biased=True),
+            Setting(RELU, 50, 10, 10_000, 0.1, signed=True, biased=True),
             Setting(tanh, 50, 10, 10_000, 0.1, signed=True),
         ],
         "optima": [
-            Setting(relu(), 10, 6, 3_000, 0.1),
-            Setting(relu(), 20, 8, 5_000, 0.1),
-            Setting(relu(), 10, 6, 5_000, 0.1, signed=True),
+            Setting(RELU, 10, 6, 3_000, 0.1),
+            Setting(RELU, 20, 8, 5_000, 0.1),
+            Setting(RELU, 10, 6, 5_000, 0.1, signed=True),
         ],
     }[table]
 

@@ -24,10 +24,9 @@ from implicitmoments.mixture.em import Stream
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments import HermiteProblem
 from implicitmoments.moments.chain import open_window
-from implicitmoments.moments.form_means import even_mean
-from implicitmoments.moments.hermite_problem import all_rows
+from implicitmoments.moments.components import identity_chain
+from implicitmoments.moments.implicit import FramedRows
 from implicitmoments.rows import Block, DaskSource, Rows
-from implicitmoments.testing import chain_of_powers
 
 # these ship no types
 dask, da, distributed = (import_module(name) for name in ("dask", "dask.array", "distributed"))
@@ -48,12 +47,11 @@ def cpu_seconds(run: Callable[[], Any], repeats: int = 3) -> float:
 def moment_pass(n: int, p: int) -> tuple[float, int, int]:
     """Time the pass of order 4 in p dimensions; count the bytes of its sums and its measure."""
     rng = np.random.default_rng(0)
-    chain = chain_of_powers(rng.normal(size=(p, p)), 1)
-    window = open_window(chain, p)
-    view = all_rows(HermiteProblem(rng.normal(size=(n, p))), n)
-    taken = cpu_seconds(lambda: even_mean(view, chain, window))
-    numbers = 1 + p**2 + window.dim**2  # Gram matrices of orders 0, 1 and of the window
-    return taken, 2 * 8 * (1 + numbers), len(dumps((chain, window)))
+    view = FramedRows.of(HermiteProblem(rng.normal(size=(n, p))))
+    window = open_window(identity_chain(view.frame), p)
+    taken = cpu_seconds(lambda: view.even_moment(window))
+    numbers = 1 + p**2 + window.dim**2  # at most: sums of orders 0, 2 and 4
+    return taken, 2 * 8 * (1 + numbers), len(dumps(window))
 
 
 def em_pass(n: int, k: int, d: int) -> tuple[float, int, int]:

@@ -22,8 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from implicitmoments.datasets import random_directions
-from implicitmoments.moments import implicit_moments
-from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.moments import SphericalMixtureProblem, implicit_moments
 from implicitmoments.rows import DrawPurpose, RowDraws
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]

@@ -1,13 +1,10 @@
 """Passes and fits on a GPU, compared with its matrix products, NumPy and scikit-learn.
 
-Run: python benchmarks/scale_device.py pass [--rows 4000000] [--library torch|cupy]
-     python benchmarks/scale_device.py fit [--rows 10000000] [--peers]
+Run: python benchmarks/scale_device.py fit [--rows 10000000] [--peers]
      python benchmarks/scale_device.py em
      python benchmarks/scale_device.py estimators [--library torch|cupy]
 
-``pass`` measures one accumulation pass at k = p = 50 and the rate of the GPU's matrix
-product of the same precision in the same run. A symmetric update of side s counts N·s²
-operations, half of a general product. ``fit`` fits SphericalMixture to k = 60 components in d = 30
+``fit`` fits SphericalMixture to k = 60 components in d = 30
 on the GPU, compared with NumPy on the host and scikit-learn's GaussianMixture on the GPU.
 ``estimators`` fits all estimators on the GPU and compares their results with NumPy.
 """
@@ -15,12 +12,10 @@ on the GPU, compared with NumPy on the host and scikit-learn's GaussianMixture o
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -43,7 +38,7 @@ from implicitmoments import (
 from implicitmoments import (
     GaussianMixture as Ours,
 )
-from implicitmoments.arrays import Array, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, namespace_of, to_numpy
 from implicitmoments.datasets import (
     make_activation_sum,
     make_regression_mixture,
@@ -51,13 +46,7 @@ from implicitmoments.datasets import (
 )
 from implicitmoments.mixture.em import Stream
 from implicitmoments.mixture.gaussians import Gaussians
-from implicitmoments.moments import HermiteProblem
-from implicitmoments.moments.chain import SymmetricChain, open_window
-from implicitmoments.moments.form_means import even_mean
-from implicitmoments.moments.hermite_problem import all_rows
 from implicitmoments.rows import Rows
-from implicitmoments.testing import chain_of_powers
-from throughput import operations
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -102,47 +91,6 @@ class Card:
             self.wait()
             taken.append(perf_counter() - clock)
         return statistics.median(taken[1:])
-
-    def product_rate(self, side: int, dtype: str) -> float:
-        """Return operations per second for the better of two shapes: square, or like a pass."""
-        best = 0.0
-        for rows, columns in ((8_192, 8_192), (100_000, side)):
-            A, B = self.normal(columns, rows, dtype), self.normal(rows, columns, dtype)
-            taken = self.seconds(lambda A=A, B=B: A @ B)  # type: ignore[misc]
-            best = max(best, 2 * rows * columns**2 / taken)
-        return best
-
-
-def passes(arguments: argparse.Namespace) -> None:
-    """Print the rate of accumulation passes and of the GPU's matrix products."""
-    card, n, k = Card(arguments.library), arguments.rows, 50
-    print(f"{card.name}; Python {platform.python_version()}; {n:,} rows, k = p = {k}")
-    print("| pass | precision | seconds | TFLOP/s | product TFLOP/s | ratio | error |")
-    print("|---" * 7 + "|")
-    vectors = np.random.default_rng(1).normal(size=(k, k))
-    for order in (1, 2):
-        exact = None
-        for dtype in ("float64", "float32"):
-            X = card.normal(n, k, dtype)
-            if exact is not None:  # the same rows
-                X = namespace_of(X).astype(exact[0], X.dtype)
-            chain = chain_of_powers(vectors, order)
-            chain = SymmetricChain(
-                tuple(move_like(step, X) for step in chain.steps), move_like(chain.noise, X)
-            )
-            window = open_window(chain, k)
-            view = all_rows(HermiteProblem(X))
-            estimate = partial(even_mean, view, chain, window)
-            found = to_numpy(estimate().value)
-            exact = exact or (X, found)
-            error = np.linalg.norm(found - exact[1]) / np.linalg.norm(exact[1])
-            rate = operations(chain, window, n) / (taken := card.seconds(estimate))
-            product = card.product_rate(window.dim, dtype)
-            print(
-                f"| order {2 * order + 2} | {dtype} | {taken:.3f} | {rate / 1e12:.1f} | "
-                f"{product / 1e12:.1f} | {rate / product:.2f} | {error:.1e} |",
-                flush=True,
-            )
 
 
 def mixture_on(card: Card, n: int, dtype: str) -> tuple[Array, Floats]:
@@ -274,15 +222,13 @@ def estimators(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["pass", "fit", "em", "estimators"])
+    parser.add_argument("table", choices=["fit", "em", "estimators"])
     parser.add_argument("--rows", type=int)
     parser.add_argument("--library", choices=["torch", "cupy"], default="torch")
     parser.add_argument("--peers", action="store_true", help="scikit-learn, and two cores")
     arguments = parser.parse_args()
-    arguments.rows = arguments.rows or (4_000_000 if arguments.table == "pass" else 10_000_000)
-    {"pass": passes, "fit": fits, "em": em_passes, "estimators": estimators}[arguments.table](
-        arguments
-    )
+    arguments.rows = arguments.rows or 10_000_000
+    {"fit": fits, "em": em_passes, "estimators": estimators}[arguments.table](arguments)
 
 
 if __name__ == "__main__":

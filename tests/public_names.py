@@ -14,10 +14,7 @@ HOMES = [
     "implicitmoments",
     *(
         f"implicitmoments.{folder}"
-        for folder in (
-            *("circuits", "datasets", "moments", "paper", "plot", "problems", "projections"),
-            *("report", "rows", "testing"),
-        )
+        for folder in (*("datasets", "moments", "paper", "plot", "report", "rows"),)
     ),
 ]
 ROUTING = re.compile("set_.*_request")  # written by scikit-learn, which may change them

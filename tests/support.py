@@ -1,12 +1,17 @@
-"""What several tests use: checks of errors, and estimated vectors beside the true ones."""
+"""What several tests use: checks of errors, vectors beside the true ones, and dense tensors."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils._param_validation import InvalidParameterError
 
+from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
+from implicitmoments.saving.models import ESTIMATORS
+
+__all__ = ["ESTIMATORS", "match_rows", "refuses"]
 
 
 @contextmanager
@@ -16,7 +21,7 @@ def refuses(*codes, **values):
     Parameters
     ----------
     *codes : str
-        Any of them is accepted.
+        Any of them is accepted; ``"invalid_parameter"`` stands for scikit-learn's error.
     **values : object
         Values that the error must carry.
 
@@ -40,6 +45,10 @@ def refuses(*codes, **values):
             raise AssertionError(f"{error.code} carries {wrong}, expected {values}") from error
         caught.error = error
         return
+    except InvalidParameterError as error:  # scikit-learn's, which has no code
+        if "invalid_parameter" not in codes:
+            raise AssertionError(f"expected {' or '.join(codes)}, got {error}") from error
+        return
     raise AssertionError(f"nothing was raised; expected {' or '.join(codes)}")
 
 
@@ -52,3 +61,37 @@ def match_rows(found, true):
     rows, columns = linear_sum_assignment(apart)
     order = rows[np.argsort(columns)]
     return order, apart[order, np.sort(columns)]
+
+
+def chain_of_powers(vectors, order, noise=None):
+    """Return exactly symmetric nested subspaces, spanned by the powers of vectors (k, p).
+
+    Step r spans their powers with r factors. ``noise`` (p, p) is the identity by default.
+    """
+    steps, image = [], np.ones((len(vectors), 1))
+    for _ in range(order):
+        joined = (image[:, :, None] * vectors[:, None, :]).reshape(len(vectors), -1)
+        _, sizes, right = np.linalg.svd(joined, full_matrices=False)
+        basis = right[sizes > 1e-10 * sizes[0]]
+        # the identity is the basis of the whole space
+        steps.append(np.eye(len(basis)) if len(basis) == joined.shape[1] else basis)
+        image = joined @ steps[-1].T
+    return SymmetricChain(tuple(steps), np.eye(vectors.shape[1]) if noise is None else noise)
+
+
+def dense_basis(chain, n):
+    """Return the first n steps of a chain as one matrix (k_n, p ** n)."""
+    matrix = np.ones((1, 1))
+    for step in chain.steps[:n]:
+        matrix = np.asarray(step) @ np.kron(matrix, np.eye(chain.p))
+    return matrix
+
+
+def dense_hermite(x, order, noise):
+    """Return He_n(x) of noise with a covariance (p, p), as (n_rows, p, ..., p)."""
+    sums = [np.ones(len(x)), x]
+    for n in range(2, order + 1):
+        paired = np.einsum("n...,ab->n...ab", sums[n - 2], noise)
+        pairs = sum(np.moveaxis(paired, -2, 1 + j) for j in range(n - 1))
+        sums.append(np.einsum("n...,na->n...a", sums[n - 1], x) - pairs)
+    return sums[order]

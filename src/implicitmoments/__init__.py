@@ -1,9 +1,8 @@
 """Learn latent-variable models from implicit high-order moment tensors.
 
-The folders are the data flow: ``rows`` → ``circuits`` → ``projections`` → ``moments`` →
-``problems`` → ``mixture`` → ``activation``, ``density``, ``clustering`` → ``plot``,
-``saving`` → ``report`` → ``cli``. After Diakonikolas and Kane, *Implicit High-Order Moment Tensor
-Estimation and Learning Latent Variable Models*.
+The folders are the data flow: ``rows`` → ``moments`` → ``mixture`` → ``activation``, ``density``,
+``clustering`` → ``plot``, ``saving`` → ``report`` → ``cli``. After Diakonikolas and Kane,
+*Implicit High-Order Moment Tensor Estimation and Learning Latent Variable Models*.
 
 Names are imported when they are first used (PEP 562), so that the command line can answer
 ``--help`` and Ctrl-C before SciPy and scikit-learn are imported.
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from implicitmoments import (
-        circuits,
         datasets,
         moments,
         paper,
         plot,
-        problems,
-        projections,
         report,
         rows,
     )
@@ -33,7 +29,7 @@ if TYPE_CHECKING:
         SphericalMixture,
         start,
     )
-    from implicitmoments.moments import HermiteProblem, MomentProblem, implicit_moments
+    from implicitmoments.moments import implicit_moments
     from implicitmoments.notes import AssumptionWarning, FitWarning
     from implicitmoments.saving import ModelFileError, load, save
 
@@ -45,9 +41,7 @@ _HOMES = {
     "AssumptionWarning": "notes",
     "FitWarning": "notes",
     "GaussianMixture": "mixture",
-    "HermiteProblem": "moments",
     "ModelFileError": "saving",
-    "MomentProblem": "moments",
     "RegressionMixture": "mixture",
     "RegressionMixtureDensity": "density",
     "SphericalMixture": "mixture",
@@ -63,24 +57,19 @@ __all__ = [
     "AssumptionWarning",
     "FitWarning",
     "GaussianMixture",
-    "HermiteProblem",
     "ModelFileError",
-    "MomentProblem",
     "RegressionMixture",
     "RegressionMixtureDensity",
     "SphericalMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
     "__version__",
-    "circuits",
     "datasets",
     "implicit_moments",
     "load",
     "moments",
     "paper",
     "plot",
-    "problems",
-    "projections",
     "report",
     "rows",
     "save",

@@ -1,20 +1,20 @@
 """Base of all estimators: ``fit``, and the interface of reports, pictures, files and commands.
 
-Each model answers in its own folder, in ``summary.py``. A new estimator brings a summary and one
-line of ``registry.py``; nothing else has to know of it.
+A new estimator is one class, exported by the package and listed in ``saving``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Floats
-from implicitmoments.description import Description, column_names, findings_of, fit_columns
+from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.column_names import feature_places
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import Progress, RandomState, Rows, as_seed
@@ -32,6 +32,42 @@ ROW = (
 )
 
 
+# fitted attributes and statistics that have one name in all estimators
+FOUND = {
+    "n_components_": "components",
+    "covariance_type_": "covariance type",
+    "degree_": "degree",
+    "order_": "order of the test",
+    "variance_": "variance",
+    "noise_": "noise (scale)",
+    "degrees_of_freedom_": "degrees of freedom of the noise",
+    "weights_": "weights",
+    "lower_bound_": "mean log-likelihood per row",
+    "acceptance_rate_": "acceptance rate",
+    "n_iter_": "iterations",
+    "converged_": "converged",
+}
+MEASURED = {
+    "separation": "separation (noise standard deviations)",
+    "distance": "total variation from the rows, at least",
+    "outliers": "outliers left out",
+}
+SHOWN = 4  # entries of an array in the table of findings
+FEATURES = ""  # heading of a parameter with a value for each feature
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table with names of columns."""
+
+    name: str  # its heading
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]  # numbers and strings
+    meanings: Mapping[str, str] = field(default_factory=dict)  # what the first cells of rows mean
+    marked: frozenset[str] = frozenset()  # first cells of rows that stand out
+    note: str = ""  # beneath the heading
+
+
 class Check(NamedTuple):
     """A measurement that supports a fit, or speaks against it."""
 
@@ -43,8 +79,8 @@ class Check(NamedTuple):
         return self.words
 
 
-class FittedEstimator(Description):
-    """Base of all estimators: description, findings and display.
+class FittedEstimator:
+    """Base of all estimators: fit, findings and display.
 
     Attributes
     ----------
@@ -64,6 +100,14 @@ class FittedEstimator(Description):
         How to read each picture, empty where there is none: ``"spectra"``, ``"components"``,
         ``"fit"``, and variants
         ``"components_of_one"`` and ``"components_one_column"``.
+    component : str
+        What a component is called.
+    vectors : str
+        The fitted attribute with one vector per component; empty without components.
+    tables : mapping of str to mapping
+        Fitted parameters of the components: tables by name, of attributes by heading.
+    density_of_labels : bool
+        Whether densities are of labels given rows, and do not depend on the units of columns.
     """
 
     labelled: ClassVar[bool] = False
@@ -73,7 +117,20 @@ class FittedEstimator(Description):
     iterative: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
+    component: ClassVar[str] = "component"
+    vectors: ClassVar[str] = ""
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    density_of_labels: ClassVar[bool] = False
 
+    stats_: dict[str, Any]
+    notes_: Notes
+    n_features_in_: int
+    weights_: Any
+    means_: Any
+    covariances_: Any
+    covariance_type_: str
+    degrees_of_freedom_: float
+    variance_: Any
     random_state: RandomState
     rows_per_block: int | None
     max_components: int  # of estimators that choose their number
@@ -150,6 +207,38 @@ class FittedEstimator(Description):
         """Values of columns that the fit left out, (d,), NaN for the others; None for none."""
         return getattr(self, "_constants", None)
 
+    def _k(self) -> int:
+        """Return the number of components found, or asked for where none are."""
+        return int(getattr(self, "n_components_", None) or self.n_components)  # type: ignore[attr-defined]
+
+    def _findings(self) -> dict[str, Any]:
+        """Return the findings of a fit, by name."""
+        found = {
+            words: getattr(self, name) for name, words in FOUND.items() if hasattr(self, name)
+        }
+        freedom = FOUND["degrees_of_freedom_"]
+        if np.isinf(found.get(freedom, 0.0)):  # of Gaussian noise
+            del found[freedom]
+        return found | {
+            words: self.stats_[name] for name, words in MEASURED.items() if name in self.stats_
+        }
+
+    def _parameter_tables(self) -> list[Table]:
+        """Return the fitted parameters, with a row for each component."""
+        found = []
+        for name, attributes in self.tables.items():
+            columns, parts = [self.component], [np.arange(self._k(), dtype=float)]
+            for heading, attribute in attributes.items():
+                value = getattr(self, attribute, None)
+                if value is not None:
+                    columns += column_names(self) if heading == FEATURES else [heading]
+                    values = as_floats(value)
+                    parts.append(np.broadcast_to(values, self._k()) if not values.ndim else values)
+            if len(parts) > 1:
+                rows = np.column_stack(parts).tolist()
+                found.append(Table(name, columns, [[int(i), *row] for i, *row in rows]))
+        return found
+
     def _title(self) -> str:
         """Return a description of the fitted model: "a mixture of 3 spherical Gaussians"."""
         raise NotImplementedError
@@ -188,7 +277,7 @@ class FittedEstimator(Description):
         """Say whether rows had weights in the fit, as far as the model knows."""
         used = float(self.stats_.get("rows_used", 1))
         return bool(
-            "weight" in fit_columns(self)
+            "weight" in getattr(self, "columns_in_", {})
             or not np.isclose(float(self.stats_.get("rows_counted", used)), used, rtol=1e-9)
         )
 
@@ -245,3 +334,57 @@ def constant_notes(model: Any, constants: Floats | None) -> Notes:
         return Notes()
     columns = [column_names(model)[j] for j in np.flatnonzero(~np.isnan(constants))]
     return Notes([Note("columns_left_out", {"columns": columns})])
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return a number of things in words.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2_000, "row"), counted(2, "pass", "passes")
+    ('1 row', '2,000 rows', '2 passes')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def findings_of(model: Any) -> dict[str, str]:
+    """Return the findings of a fit, by name, rounded."""
+    return {name: _shown(value) for name, value in model._findings().items()}
+
+
+def as_floats(array: Any) -> Floats:
+    """Return an array of any library in NumPy, in double precision."""
+    return np.asarray(to_numpy(array), dtype=np.float64)
+
+
+def column_names(model: Any) -> list[str]:
+    """Return the names of the features, or their places in the file, x0, x1, …, without names."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        return [str(name) for name in names]
+    return feature_places(getattr(model, "columns_in_", {}), model.n_features_in_)
+
+
+def _shown(value: Any) -> str:
+    """Return a number, or the first entries of an array, in few digits."""
+    if value is None or isinstance(value, str):
+        return value or "none"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    numbers = np.ravel(to_numpy(value))
+    if len(numbers) > 1 and np.all(numbers == numbers[0]):
+        numbers = numbers[:1]
+    words = ", ".join(short_number(each) for each in numbers[:SHOWN].tolist())
+    return words if len(numbers) <= SHOWN else f"{words}, … ({len(numbers)})"
+
+
+def short_number(value: float) -> str:
+    """Return about four digits, and all before the point where they are at most nine.
+
+    Examples
+    --------
+    >>> short_number(3.14159), short_number(14012.3), short_number(2.5e-7), short_number(1000)
+    ('3.142', '14,012', '2.5e-07', '1,000')
+    """
+    whole = float(value).is_integer() or 1e4 <= abs(value) < 1e9
+    return f"{value:,.0f}" if whole else f"{value:.4g}"

@@ -52,10 +52,8 @@ QUIET: frozenset[str] = frozenset(
     {
         "columns_left_out",  # predictions do not depend on them
         # of decoded components, which the likelihood judges
-        *("directions_at_noise_floor", "directions_near_noise_floor", "more_components_likely"),
-        *("too_many_components_to_decode", "orders_missing", "no_positive_eigenvalue"),
-        *("weights_exceed_total", "components_mixed", "components_blurred", "components_faint"),
-        *("components_unsigned", "decompositions_differ"),
+        *("more_components_likely", "too_many_components_to_decode"),
+        *("components_unresolved", "components_unsigned"),
     }
 )
 
@@ -215,8 +213,8 @@ class InputTypeError(CodedError, TypeError):
 
     Examples
     --------
-    >>> str(InputTypeError("not_a_flag", "`{name}` must be True or False", name="whiten"))
-    'whiten must be True or False'
+    >>> str(InputTypeError("labels_not_text", "`{name}` must be text", name="labels"))
+    'labels must be text'
     """
 
 

@@ -22,38 +22,19 @@ NOTES: dict[str, str] = {
     "alike, or set `variance`",
     # regression
     # moments
-    "neighbours_paired": "the differences are those of neighbouring rows: if rows are sorted by "
-    "component or by time, neighbours are alike and the moments are wrong; shuffle the rows, or "
-    "pass an array, which is shuffled",
     "negative_eigenvalue": "the moment of order {order} has the eigenvalues {top:.3g} and "
-    "{below:.3g}, and those of positive weights are positive: weights of both signs need "
-    "`subspace='singular'`, or `positive=False` of `ActivationSumRegressor`",
-    "directions_at_noise_floor": "{low} of {k} directions of the moment of order {order} are at "
-    "the noise floor (eigenvalue {k}: {eigenvalue:.3g}, floor {floor:.3g}, {n_rows:count row}): "
-    "equal vectors, too many components, or too few rows; try fewer components or more rows",
-    "directions_near_noise_floor": "the last of {k} directions of the moment of order {order} is "
-    "{gap:.2g} times the noise floor (eigenvalue {eigenvalue:.3g}, floor {floor:.3g}, "
-    "{n_rows:count row}): equal vectors, too many components, or too few rows; try fewer "
-    "components or more rows",
+    "{below:.3g}, and the negative one is beyond its noise: weights of both signs need "
+    "`subspace='singular'`, or `positive=False` of `ActivationSumRegressor`; with positive "
+    "weights the model does not fit, for example because the assumed variance is too large",
     "more_components_likely": "there are more than {k} components, or the model does not fit: "
-    "the next eigenvalue of the moment of order {order} is {ratio:.1f} times the noise floor; try "
-    "more components",
-    "too_many_components_to_decode": "{k} components are more than the moments can hold "
-    "(dimension {capacities} for r = {r}); use fewer components or more features",
-    "orders_missing": "the data carry no information about one of the orders {orders}",
-    "no_positive_eigenvalue": "the moment of order {order} has no positive eigenvalue: no "
-    "component stands out",
-    "weights_exceed_total": "the weights sum to {total:.3g} instead of {expected:.3g}: the "
-    "vectors are estimated too short, with a bias that both halves of the rows share; use more "
-    "rows",
-    "components_mixed": "components {which} are not powers of one vector: noise, or several "
-    "components in one",
-    "components_blurred": "components {which} have standard errors comparable to the distance to "
-    "their nearest neighbour",
-    "components_faint": "components {which} are below the noise floor",
+    "the next eigenvalue of the moment of order 4 is {ratio:.1f} times the noise floor; try more "
+    "components",
+    "too_many_components_to_decode": "{k} components are more than the {room} that moments of "
+    "these rows can hold; use fewer components or more features",
+    "components_unresolved": "components {which} are not resolved: equal vectors, too many "
+    "components, or too few rows; try fewer components or more rows",
     "components_unsigned": "components {which} are known up to sign: the data show even orders "
     "only",
-    "decompositions_differ": "random starts of the decomposition found different components",
     # activation
     "nearly_symmetric": "{name} is nearly {parity}: orders of the other parity are mostly noise "
     "(Remark 4.11: a phase near a multiple of π/2); use more rows, an activation that is exactly "

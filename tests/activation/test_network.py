@@ -17,7 +17,7 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.activation.search import candidate_gains, drop, exchange, grow
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.problems import as_activation, relu, softplus
+from implicitmoments.moments import as_activation
 from implicitmoments.rows import ArraySource, Rows
 
 D, K = 6, 3
@@ -67,7 +67,7 @@ def test_steps_take_the_slope_of_all_rows_and_the_curvature_of_a_sample():
     rng, passes = np.random.default_rng(1), Counter()
     y = y + 0.3 * y.std() * rng.standard_normal(n)
     rows = Rows(ArraySource(X, y=y), progress=lambda what, *_: passes.update([what]))
-    start = Network(np.ones(K), unit_rows(rng.standard_normal((K, D))), softplus())
+    start = Network(np.ones(K), unit_rows(rng.standard_normal((K, D))), as_activation("softplus"))
     found = fit_network(rows, start, tol=1e-10)
     assert sample_for(rows, start.units.size).n < n / 2
     # several steps for each pass of curvature, which is of the sample alone
@@ -99,9 +99,11 @@ def test_gains_of_candidates_have_the_square_of_the_units_of_labels():
     rng = np.random.default_rng(0)
     X, y, _ = make_activation_sum(300, 3, 4, random_state=0)
     units, further = (unit_rows(rng.standard_normal((n, 4))) for n in (2, 20))
-    expected = candidate_gains(Rows.of(X, y=y), Network(np.ones(2), units, relu()), further)
+    expected = candidate_gains(
+        Rows.of(X, y=y), Network(np.ones(2), units, as_activation("relu")), further
+    )
     for unit in (2.0**-10, 2.0**10):
-        network = Network(np.full(2, unit), units, relu())
+        network = Network(np.full(2, unit), units, as_activation("relu"))
         found = candidate_gains(Rows.of(X, y=unit * y), network, further)
         np.testing.assert_allclose(found, unit**2 * expected, rtol=1e-5)
 

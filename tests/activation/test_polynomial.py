@@ -7,12 +7,12 @@ import pytest
 
 from implicitmoments import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.activation import Features
-from implicitmoments.activation.polynomial import closed_form, first_view, turn_span
-from implicitmoments.moments import BalancedMoments, Frame
-from implicitmoments.problems import ActivationSumProblem
-from implicitmoments.projections import hermite_dense, project_dense
+from implicitmoments.activation.polynomial import first_view, moment_options, turn_span
+from implicitmoments.moments import ActivationSumProblem
+from implicitmoments.moments.chain import Frame
+from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import Rows
-from implicitmoments.testing import chain_of_powers
+from support import chain_of_powers, dense_basis
 
 D, P, K = 4, 3, 3
 
@@ -28,11 +28,10 @@ def _features(order, scale=1.0, highest=6):
 def _dense(features, a, b, i, j):
     """Write the tensor of a feature out: (d,) * (a + b)."""
     chain = features.chain
-    projection = BalancedMoments(features.frame, chain, {}).projection
-    left, right = (
-        project_dense(projection.first(n), np.eye(D**n).reshape((D**n,) + (D,) * n))
-        for n in (a, b)
-    )
+    power = np.ones((1, 1))
+    maps = [power := np.kron(power, features.frame.basis) for _ in range(max(a, b))]
+    maps = [np.ones((1, 1)), *maps]  # from the features to the frame, slot by slot
+    left, right = ((dense_basis(chain, n) @ maps[n]).T for n in (a, b))
     form = np.zeros((chain.dim(a), chain.dim(b)))
     form[i, j] = 1.0
     if a == b:
@@ -101,7 +100,7 @@ def test_the_span_of_odd_functions_is_found_from_order_3():
     X = rng.standard_normal((20_000, 20))
     y = np.tanh(X @ V.T) @ weights
     problem = ActivationSumProblem(X, y, "tanh")
-    basis = first_view(problem, closed_form(problem, 3, 5, positive=False)).frame.basis
+    basis = first_view(problem, moment_options(problem, 3, 5, positive=False)).frame.basis
     assert np.linalg.norm(V - (V @ basis.T) @ basis, axis=1).max() < 0.3
     # the control: order 1 alone has one direction
     slope = X.T @ y / np.linalg.norm(X.T @ y)

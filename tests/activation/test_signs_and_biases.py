@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import implicitmoments as im
 from implicitmoments import ActivationSumRegressor
-from implicitmoments.problems import as_activation
+from implicitmoments.moments import as_activation
 from support import refuses
 
 D, K = 6, 4

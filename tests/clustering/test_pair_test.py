@@ -8,9 +8,9 @@ from scipy.spatial import cKDTree
 
 from implicitmoments.clustering import pair_test
 from implicitmoments.datasets import make_spherical_mixture
+from implicitmoments.moments import PairwiseDifferenceProblem
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.problems import PairwiseDifferenceProblem
-from implicitmoments.projections import hermite_dense
+from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import ArraySource, MemoryBudget, Rows
 
 K, D = 4, 8

@@ -23,11 +23,11 @@ from implicitmoments.density import (
     graded_images,
     hermite_values,
 )
-from implicitmoments.moments import SymmetricChain, split_order
+from implicitmoments.moments.chain import SymmetricChain, split_order
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.projections import hermite_dense
+from implicitmoments.paper.evaluate import hermite_dense
 from implicitmoments.rows import Rows
-from implicitmoments.testing import chain_of_powers
+from support import chain_of_powers
 
 NOISE = np.diag([0.0, 1, 1])  # of (h, x): none in the constant
 

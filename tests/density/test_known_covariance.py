@@ -5,7 +5,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments import SphericalMixtureDensity
-from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.moments import SphericalMixtureProblem
 from support import refuses
 
 SIGMA = np.array([[4.0, 1.2, 0.0], [1.2, 1.0, -0.3], [0.0, -0.3, 0.25]])

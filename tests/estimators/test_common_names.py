@@ -8,9 +8,9 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
-from implicitmoments.registry import ESTIMATORS, estimator_class
+from support import ESTIMATORS
 
-CLASSES = [estimator_class(kind) for kind in ESTIMATORS]
+CLASSES = [getattr(im, name) for name in ESTIMATORS]
 # Defaults that differ: what is counted and measured depends on the algorithm.
 OWN_DEFAULT = {
     "covariance_type": "the paper's model has one variance; scikit-learn's class is full",

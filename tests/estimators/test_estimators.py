@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import implicitmoments as im
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
-from implicitmoments.problems import cosine
+from implicitmoments.moments import cosine
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 

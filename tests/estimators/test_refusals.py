@@ -87,7 +87,7 @@ def test_large_entries_that_fit_are_fitted():
 @pytest.mark.parametrize("given", ["bar", True, 10])
 def test_progress_that_cannot_be_called(case, given):
     model, data = case
-    with refuses("progress_not_callable"):
+    with refuses("invalid_parameter"):
         model.fit(*data, progress=given)
 
 
@@ -111,14 +111,14 @@ def test_an_empty_path(case, tmp_path, monkeypatch):
 )
 def test_what_is_true_or_false(estimator, name, given):
     X, y = LINES
-    with refuses("not_a_flag"):
+    with refuses("invalid_parameter"):
         estimator(**{name: given}).fit(X, y)
 
 
 def test_whiten_of_activations_has_a_third_value():
-    with refuses("not_a_flag"):
+    with refuses("invalid_parameter"):
         im.ActivationSumRegressor(whiten=1).fit(*SUMS)
-    with refuses("unknown_option"):
+    with refuses("invalid_parameter"):
         im.ActivationSumRegressor(whiten="no").fit(*SUMS)
 
 

@@ -13,23 +13,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 import implicitmoments as im
-from implicitmoments.description import LEVEL, counted, findings_of
-from implicitmoments.estimator import FittedEstimator
+from implicitmoments.estimator import FOUND, FittedEstimator, counted, findings_of
 from implicitmoments.notes import Note, Notes
-from implicitmoments.registry import ESTIMATORS, estimator_class
+from support import ESTIMATORS
 
-NAMES = [
-    "SphericalMixture",
-    "GaussianMixture",
-    "SphericalMixtureClusterer",
-    "SphericalMixtureDensity",
-    "RegressionMixture",
-    "RegressionMixtureDensity",
-    "ActivationSumRegressor",
-]
+LEVEL = FOUND["lower_bound_"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_table_after_a_fit_and_none_before(fitted, name):
     model = fitted[name].model
     for shown in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
@@ -110,30 +101,26 @@ def test_counts():
     assert (counted(1, "row"), counted(2_000, "row")) == ("1 row", "2,000 rows")
 
 
-def test_every_estimator_is_registered():
-    assert set(ESTIMATORS.values()) == set(NAMES)
-    for kind, name in ESTIMATORS.items():
-        estimator = estimator_class(kind)
-        assert estimator is estimator_class(name) is getattr(im, name)
-        assert estimator.kind == kind
-        assert issubclass(estimator, FittedEstimator)
-    with pytest.raises(KeyError):
-        estimator_class("nothing")
+def test_every_estimator_can_be_saved():
+    public = {getattr(im, name) for name in im.__all__}
+    estimators = {
+        each for each in public if isinstance(each, type) and issubclass(each, FittedEstimator)
+    }
+    assert {each.__name__ for each in estimators} == set(ESTIMATORS)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_estimators_have_what_they_declare(fitted, kind):
-    estimator = estimator_class(kind)
-    model, _, y = fitted[estimator.__name__]
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_have_what_they_declare(fitted, name):
+    model, _, y = fitted[name]
+    estimator = type(model)
     assert all(hasattr(model, method) for method in estimator.answers.values())
     required = [
         name for name, kind in estimator.saved.items() if get_origin(kind) is not NotRequired
     ]
     assert all(hasattr(model, name) for name in required)
-    assert {estimator.vectors, *estimator.points, *estimator.slopes} - {""} <= set(
-        estimator.results
-    )
-    assert all(hasattr(model, name) for name in estimator.results)
+    attributes = [name for table in estimator.tables.values() for name in table.values()]
+    assert all(hasattr(model, name) for name in attributes)
+    assert (estimator.vectors in attributes) == bool(estimator.tables)
     assert estimator.labelled == (y is not None)
     tags = model.__sklearn_tags__()
     assert tags.target_tags.required == estimator.labelled

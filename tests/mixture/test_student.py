@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_digits
 
 import implicitmoments as im
-from implicitmoments.description.base import FREEDOM, findings_of
+from implicitmoments.estimator import FOUND, findings_of
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from support import refuses
 
@@ -169,11 +169,11 @@ def test_without_student_s_law_degrees_of_freedom_are_infinite():
     model = im.RegressionMixture(2, random_state=0).fit(*t_lines(500, 4, nu=np.inf))
     assert model.degrees_of_freedom_ == np.inf
     assert model.notes_ == []
-    with refuses("unknown_option", name="noise"):
+    with refuses("invalid_parameter"):
         im.RegressionMixture(2, noise="cauchy").fit(*t_lines(500, 4))
     for noise, expected in (("gaussian", False), ("student", True)):
         model = im.GaussianMixture(2, noise=noise, drop_outliers=False, n_moves=0)
-        assert (FREEDOM in findings_of(model.fit(t_rows(300, 0)))) is expected
+        assert (FOUND["degrees_of_freedom_"] in findings_of(model.fit(t_rows(300, 0)))) is expected
 
 
 def test_degrees_of_freedom_at_their_bound_have_no_error(rng):

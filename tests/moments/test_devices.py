@@ -14,8 +14,11 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.moments import implicit_moments
-from implicitmoments.problems import RegressionMixtureProblem, SphericalMixtureProblem
+from implicitmoments.moments import (
+    RegressionMixtureProblem,
+    SphericalMixtureProblem,
+    implicit_moments,
+)
 from implicitmoments.rows import ArraySource, Whitening
 
 # array-api-strict has devices that refuse arrays of one another
@@ -38,10 +41,9 @@ def there(request):
     return request.param
 
 
-@pytest.mark.parametrize("method", ["closed_form", "paper"])
-def test_moments_are_those_of_numpy(there, method):
+def test_moments_are_those_of_numpy(there):
     X, _ = make_spherical_mixture(3_000, 3, 4, random_state=0)
-    how = {"n_components": 3, "order": 4, "method": method, "random_state": 0}
+    how = {"n_components": 3, "order": 4}
     expected = implicit_moments(SphericalMixtureProblem(X), **how).hermite(X[:5])
     moved = there(X)
     found = implicit_moments(SphericalMixtureProblem(moved), **how).hermite(moved[:5, :])
@@ -55,10 +57,10 @@ def test_components_are_those_of_numpy(there):
     y = np.sum(X * truth.vectors[truth.labels], axis=1)
     for make in (
         lambda x, y: SphericalMixtureProblem(x),
-        lambda x, y: RegressionMixtureProblem(x, y, whiten=True, weights="fourier"),
+        RegressionMixtureProblem,
     ):
-        expected = implicit_moments(make(X, y), n_components=3, order=4).components()
-        found = implicit_moments(make(there(X), there(y)), n_components=3, order=4).components()
+        expected = implicit_moments(make(X, y), n_components=3, order=1).components()
+        found = implicit_moments(make(there(X), there(y)), n_components=3, order=1).components()
         np.testing.assert_allclose(found.guesses, expected.guesses, rtol=1e-6, atol=1e-8)
 
 

@@ -13,11 +13,10 @@ from sklearn.linear_model import LinearRegression
 
 import implicitmoments as im
 from implicitmoments.notes import Note, Notes
-from implicitmoments.registry import ESTIMATORS, estimator_class
 from implicitmoments.report import verdict_of, write_report
-from support import refuses
+from support import ESTIMATORS, refuses
 
-NAMES = list(ESTIMATORS.values())
+NAMES = list(ESTIMATORS)
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 LABELS = "units & <more>"  # what y is called
@@ -265,7 +264,7 @@ def test_the_title_and_the_origin(fitted, texts, tmp_path):
     assert "origin" not in Page(texts["SphericalMixture"]).by_id
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if estimator_class(n).labelled])
+@pytest.mark.parametrize("name", [n for n in NAMES if getattr(im, n).labelled])
 def test_labels_are_called_by_their_name(texts, name):
     page = Page(texts[name])
     for part in ("h1", "data", "main"):
@@ -293,7 +292,7 @@ def test_what_is_refused(fitted, tmp_path, monkeypatch):
     model, X, y = fitted["RegressionMixture"]
     with refuses("labels_missing"):
         write_report(model, X)
-    with refuses("out_of_range", name="max_rows"):
+    with refuses("invalid_parameter"):
         write_report(model, X, y, max_rows=-1)
     means, rows, _ = fitted["SphericalMixture"]
     with refuses("labels_not_used", given="str"):

@@ -61,7 +61,7 @@ def test_components_that_do_not_overlap(fitted):
 
 def test_clusters(fitted):
     name = "SphericalMixtureClusterer"
-    good = dict.fromkeys(["spherical", "misclassification", "pair_test"], True)
+    good = dict.fromkeys(["misclassification", "pair_test"], True)
     assert checks(changed(fitted, name)) == good
     close = changed(fitted, name, misclassification_rate=0.2)
     assert checks(close).keys() == good.keys() - {"misclassification"}

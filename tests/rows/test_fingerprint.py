@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.problems import cosine
+from implicitmoments.moments import cosine
 from implicitmoments.rows.fingerprint import describe_value
 from support import refuses
 
@@ -37,8 +37,7 @@ KINDS = {
     "callable": Power,
     "far away": lambda c: lambda u: c * (u > 500.0),
     "activation": cosine,
-    "derivative of an activation": lambda c: replace(cosine(1.0), derivative=lambda u: u + c),
-    "coefficient of an activation": lambda c: replace(cosine(1.0), coefficient=lambda t: t + c),
+    "function of an activation": lambda c: replace(cosine(1.0), function=lambda u: u + c),
     "array": lambda c: np.array([[1.0, c]]),
     "list": lambda c: [1.0, [c]],
     "mapping": lambda c: {"a": np.float64(c)},

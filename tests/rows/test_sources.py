@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
 
-from implicitmoments import HermiteProblem
 from implicitmoments.rows import (
     ArraySource,
     CallableSource,
     DifferenceSource,
-    DrawPurpose,
     RowDraws,
     as_source,
 )
@@ -49,14 +47,6 @@ def test_differences_pair_neighbouring_rows():
     np.testing.assert_array_equal(
         read(endless, range(3, 5))["x"], read(endless, range(9))["x"][3:5]
     )
-
-
-def test_auxiliary_draws_share_nothing_with_the_rows_of_a_pair():
-    from_pairs = HermiteProblem(DifferenceSource(as_source(lambda rows, rng: rng.normal(3))))
-    rows = range(500)
-    block = from_pairs.draw(4, rows, RowDraws(0, rows, (DrawPurpose.AUXILIARY, 4)))
-    both = np.corrcoef(block["x"].ravel(), block["y"].ravel())[0, 1]
-    assert abs(both) < 5 / np.sqrt(1_500)
 
 
 @pytest.mark.parametrize(

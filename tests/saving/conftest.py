@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.problems import cosine, relu
+from implicitmoments.moments import cosine
 
 
 @cache
@@ -47,7 +47,7 @@ MODELS = {
         lambda: activation(cosine(1.3, 0.2), positive=False, fit_bias=True),
         "activations",
     ),
-    "activation plain": (lambda: activation(relu, refine=False), "activations"),
+    "activation plain": (lambda: activation("relu", refine=False), "activations"),
 }
 
 

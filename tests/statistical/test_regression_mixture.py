@@ -21,12 +21,12 @@ def test_every_fit_is_as_good_as_em_from_the_truth_and_random_em_is_not():
         sample = Sample.of(family, rows)
 
         def error_from(coef, noise, family=family, sample=sample, truth=truth):
-            lines = np.column_stack([np.zeros(k), coef])
-            given = family.from_user({"lines": lines, "variances": np.full((k, 1), noise**2)})
+            given = {"intercept": np.zeros(k), "coef": coef, "noise": np.full(k, noise)}
+            given = family.from_user(given)
             start = family.sums_of(given, np.full(k, sample.n / k))
             (sums,) = run_em(sample, start[None], tol=1e-8).sums
             found = family.to_user(family.estimate(sums, family.pool(sums, sample.rest)))
-            return match_rows(found["lines"][:, 1:], truth.vectors)[1].max()
+            return match_rows(found["coef"], truth.vectors)[1].max()
 
         goal = error_from(truth.vectors, 0.3)
         ours = RegressionMixture(k, random_state=seed).fit(X, y)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
@@ -28,22 +29,25 @@ from implicitmoments.activation.polynomial import (
 )
 from implicitmoments.activation.search import Found, SearchOptions, find_network, in_memory
 from implicitmoments.arrays import Array, as_double, move_like, namespace_of, to_numpy
-from implicitmoments.description import (
-    ActivationSumRegressorDescription,
+from implicitmoments.estimator import (
+    FEATURES,
+    Check,
+    FittedEstimator,
+    Table,
     as_floats,
     column_names,
 )
-from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import Predictions, RowFunction
+from implicitmoments.moments.activations import Activation, as_activation
+from implicitmoments.moments.problems import (
+    HIGHEST_DEGREE,
+    ActivationSumProblem,
+    largest_degree,
+    parity_note,
+)
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
-from implicitmoments.problems import Activation, ActivationSumProblem, as_activation
-from implicitmoments.problems.activation_sum import (
-    HIGHEST_DEGREE,
-    degrees_to_try,
-    parity_note,
-)
 from implicitmoments.rows import Block, RandomState, Rows, Whitening
 from implicitmoments.rows.inputs import open_rows
 from implicitmoments.rows.normality import find_deviations, looks_standard
@@ -52,7 +56,7 @@ from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
     check_number,
-    check_option,
+    check_parameter,
     check_whole,
     check_whole_or,
 )
@@ -68,9 +72,7 @@ OF_NETWORK = (
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class ActivationSumRegressor(
-    ActivationSumRegressorDescription, FittedEstimator, Predictions, RegressorMixin, BaseEstimator
-):
+class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseEstimator):
     r"""Learn :math:`y = \sum_i w_i \sigma(v_i \cdot x)` from Gaussian inputs (Theorem 4.7).
 
     Weights :math:`w_i` are positive, directions :math:`v_i` of length 1, the activation
@@ -88,7 +90,7 @@ class ActivationSumRegressor(
     ----------
     activation : str, Activation or callable, default "relu"
         ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``, ``"sigmoid"``,
-        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.problems.cosine` with a
+        ``"abs"``, ``"square"``, ``"cos"``, :func:`~implicitmoments.moments.cosine` with a
         frequency and a phase, or any function of an array, whose Hermite coefficients are
         computed by quadrature. A function is called with arrays of the library of the rows.
     n_components : int or "auto", default "auto"
@@ -169,7 +171,7 @@ class ActivationSumRegressor(
     See Also
     --------
     RegressionMixture : The lines, and the line of each row.
-    implicitmoments.problems.Activation : A function and its Hermite coefficients.
+    implicitmoments.moments.Activation : A function and its Hermite coefficients.
 
     Examples
     --------
@@ -186,6 +188,19 @@ class ActivationSumRegressor(
     fewest_rows = 4
     labelled = True
     answers: ClassVar[Mapping[str, str]] = {"predictions": "predict"}
+    component = "direction"
+    vectors = "directions_"
+    density_of_labels = True
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Directions": {
+            "weight": "weights_",
+            "weight error": "weight_errors_",
+            "angle error (rad)": "direction_errors_",
+            "bias": "biases_",
+            "bias error": "bias_errors_",
+            FEATURES: "directions_",
+        }
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         "activation_": Activation,
         "n_components_": int,
@@ -307,10 +322,7 @@ class ActivationSumRegressor(
         """Check the parameters; return the activation, and the degrees to be tried."""
         for name in ("refine", "positive", "fit_bias"):
             check_flag(name, getattr(self, name))
-        if isinstance(self.whiten, str):
-            check_option("whiten", self.whiten, ("auto",), besides="True, False or ")
-        else:
-            check_flag("whiten", self.whiten)
+        check_parameter("whiten", self.whiten, "boolean", StrOptions({"auto"}))
         check_number("tol", self.tol, 0.0)
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         check_whole("n_starts", self.n_starts, 1)
@@ -318,13 +330,11 @@ class ActivationSumRegressor(
         degree = check_whole_or("degree", self.degree, ("auto",), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
         most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
-        asked = "cv" if degree == "auto" else degree
-        possible = degrees_to_try(
-            activation, asked, 0.1, "closed_form", most, biased=self.fit_bias
-        )
-        if degree != "auto":
-            return activation, possible
-        return activation, list(range(2, max(possible) + 2, 2))
+        if isinstance(degree, int):
+            largest_degree(activation, degree, degree, biased=self.fit_bias)
+            return activation, [degree]
+        largest = largest_degree(activation, most, biased=self.fit_bias)
+        return activation, list(range(2, largest + 2, 2))
 
     def _standardise(
         self, rows: Rows, whitening: Whitening
@@ -402,6 +412,20 @@ class ActivationSumRegressor(
         k = self._k()
         kind = "positive" if self.positive else "signed"
         return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
+
+    def _predicts_by(self) -> str:
+        return str(self.stats_.get("hypothesis", "model"))
+
+    def _findings(self) -> dict[str, Any]:
+        used = self._predicts_by()
+        error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
+        return super()._findings() | {"predicts by the": used} | error
+
+    def _parameter_tables(self) -> list[Table]:
+        if hasattr(self, "directions_"):
+            return super()._parameter_tables()
+        rows = [["degree", self.degree_], ["directions", int(self.polynomial_.basis.shape[0])]]
+        return [Table("Polynomial", ["parameter", "value"], rows)]
 
     def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))

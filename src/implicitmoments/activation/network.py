@@ -26,7 +26,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.evaluation import bic
-from implicitmoments.problems.activations import Activation
+from implicitmoments.moments.activations import Activation
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 Columns: TypeAlias = Callable[[Block], list[Array]]  # arrays (n, ·) of a block, side by side

@@ -36,19 +36,16 @@ from implicitmoments.arrays import (
     pair_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import Frame, SymmetricChain
-from implicitmoments.moments.closed_form import (
-    ClosedForm,
-    Fold,
-    contracted_forms,
-    estimate_closed_form,
-    split_order,
-)
+from implicitmoments.moments.chain import Frame, SymmetricChain, contracted_forms, split_order
 from implicitmoments.moments.components import spectrum_stats
-from implicitmoments.moments.hermite_problem import FramedRows, all_rows
-from implicitmoments.moments.implicit import StepReport
+from implicitmoments.moments.implicit import (
+    CompressedMoments,
+    FramedRows,
+    StepReport,
+    estimate_moments,
+)
+from implicitmoments.moments.problems import ActivationSumProblem
 from implicitmoments.notes import Note
-from implicitmoments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -126,10 +123,12 @@ class Features:
         return len(self.pairs)
 
     @classmethod
-    def of(cls, fold: Fold, problem: ActivationSumProblem, degree: int, width: int) -> Features:
+    def of(
+        cls, fold: CompressedMoments, problem: ActivationSumProblem, degree: int, width: int
+    ) -> Features:
         """Return the features of all orders of a problem up to a degree."""
         orders = tuple(filter(problem.has_order, range(degree + 1)))
-        return cls(fold.moments.frame, fold.moments.chain, orders, width)
+        return cls(fold.frame, fold.chain, orders, width)
 
     def columns(self, block: Block) -> list[Array]:
         """Return the features and the labels of a block."""
@@ -206,10 +205,11 @@ class FittedPolynomial:
     @property
     def notes(self) -> list[Note]:
         """What the moments of standardised inputs say against positive weights."""
-        rival = next((step for step in self.steps if step.rival), None)
-        if rival is None:
+        signed = next((step for step in self.steps if step.negative), None)
+        if signed is None:
             return []
-        values = {"order": rival.order, "below": -rival.rival, "top": float(max(rival.spectrum))}
+        top = float(max(signed.spectrum))
+        values = {"order": signed.order, "below": signed.negative, "top": top}
         return [Note("negative_eigenvalue", values)]
 
     def expected_error(self, n: float) -> float:
@@ -231,24 +231,21 @@ class FittedPolynomial:
 def count_components(problem: ActivationSumProblem, at_most: int, *, positive: bool) -> int:
     """Count the directions above the noise floor at order 2 or, if more, at orders 3 and 4."""
     highest = max((t for t in (2, 3, 4) if problem.has_order(t)), default=2)
-    how = closed_form(problem, at_most, highest, positive=positive)
-    return max(
-        1, *(step.rank for step in estimate_closed_form(how, [first_view(problem, how)]).steps)
-    )
+    how = moment_options(problem, at_most, highest, positive=positive)
+    return max(1, *(step.rank for step in estimate_moments(first_view(problem, how), **how).steps))
 
 
-def closed_form(
+def moment_options(
     problem: ActivationSumProblem, k: int, degree: int, *, positive: bool
-) -> ClosedForm:
+) -> dict[str, Any]:
     """Return how moments are estimated: those of even order of positive sums are positive."""
     simple = positive and not problem.biased
     # with signs, a strong direction of one order may be at the noise floor of another
-    return ClosedForm(
-        k, degree, wide=True, subspace="positive" if simple else "singular", drop_noise=simple
-    )
+    subspace = "positive" if simple else "singular"
+    return {"k": k, "order": degree, "wide": True, "subspace": subspace, "drop_noise": simple}
 
 
-def first_view(problem: ActivationSumProblem, how: ClosedForm) -> FramedRows:
+def first_view(problem: ActivationSumProblem, how: Mapping[str, Any]) -> FramedRows:
     r"""Return the rows, in the span of the directions where order 2 need not show it.
 
     With biases, weights of both signs or an odd activation, orders 1, 2 and 3 determine it
@@ -256,8 +253,8 @@ def first_view(problem: ActivationSumProblem, how: ClosedForm) -> FramedRows:
     left singular vectors of all three as matrices of d rows side by side. Order 3 is contracted
     with the span found before, in rounds: of its :math:`d^2` columns those off the span are noise.
     """
-    view, rows, d = all_rows(problem), problem.rows, problem.n_features
-    if how.k >= d or (how.subspace == "positive" and problem.has_order(2)):
+    view, rows, d = FramedRows.of(problem), problem.rows, problem.n_features
+    if how["k"] >= d or (how["subspace"] == "positive" and problem.has_order(2)):
         return view
     # An affine function is taken off the labels: what is left is orthogonal to 1 and x, so that
     # its products with points are its Hermite moments of orders 2 and 3.
@@ -273,10 +270,10 @@ def first_view(problem: ActivationSumProblem, how: ClosedForm) -> FramedRows:
         label_moments(rows, left, with_points) if problem.has_order(2) else np.zeros((d + 1, 1))
     )
     columns: list[Floats] = [affine[1:, None], second[1:, 1:] / math.sqrt(2)]
-    basis = _leading(how.k, *columns)
+    basis = _leading(how["k"], *columns)
     for _ in range(CONTRACTIONS if problem.has_order(3) else 0):
         third = label_moments(rows, left, partial(pairs_in, basis))[1:] / math.sqrt(6)
-        before, basis = basis, _leading(how.k, *columns, third)
+        before, basis = basis, _leading(how["k"], *columns, third)
         if sine_between(basis, before) < SMALL_TURN:
             break
     return _in_span(view, basis)
@@ -324,7 +321,7 @@ def pairs_in(basis: Floats, x: Array) -> Array:
 def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
     """Return the rows in a basis (p, d)."""
     center = namespace_of(view.frame.center).zeros_like(view.frame.center)
-    return view.in_frame(Frame(move_like(basis, view.frame.basis), center))
+    return replace(view, frame=Frame(move_like(basis, view.frame.basis), center))
 
 
 def fit_polynomial(
@@ -337,19 +334,19 @@ def fit_polynomial(
     degrees : sequence of int
         In increasing order.
     """
-    how = closed_form(problem, k, degrees[-1], positive=positive)
+    how = moment_options(problem, k, degrees[-1], positive=positive)
     view, turns, steps = find_span(problem, how)
     # subspaces of symmetric tensors within the span, from moments of all rows
-    fold = estimate_closed_form(how, [view])
+    fold = estimate_moments(view, **how)
     most = min(problem.rows.total / ROWS_PER_UNKNOWN, MOST_FEATURES)
-    widths = (Features.of(fold, problem, how.m, width) for width in (2 * k, 3 * k // 2, k))
+    widths = (Features.of(fold, problem, degrees[-1], width) for width in (2 * k, 3 * k // 2, k))
     features = next(each for each in widths if len(each) <= most or each.width == k)
     fitted = choose_coefficients(problem.rows, features, degrees)
     return replace(fitted, stats={**fitted.stats, "turns": turns}, steps=steps or fold.steps)
 
 
 def find_span(
-    problem: ActivationSumProblem, how: ClosedForm
+    problem: ActivationSumProblem, how: Mapping[str, Any]
 ) -> tuple[FramedRows, tuple[float, ...], tuple[StepReport, ...]]:
     r"""Return the rows in the span of the directions.
 
@@ -357,7 +354,7 @@ def find_span(
     on that span then turns it, with all of its orders together: on a sample, and once on all rows.
     Also returned: the sine of the angle of each turn, and the moments as estimated first.
     """
-    p, d = min(how.k, problem.n_features), problem.n_features
+    p, d = min(how["k"], problem.n_features), problem.n_features
     if not 0 < p * (d - p) <= MOST_TURNS:
         return first_view(problem, how), (), ()
     sample = problem.of(sample_for(problem.rows, p * (d - p)))
@@ -365,12 +362,12 @@ def find_span(
     low = next(
         (n for n in (4, 6) if problem.activation.tail(n) <= 0.05 * problem.activation.tail(0)), 8
     )
-    rough = replace(how, m=min(how.m, low), wide=False)
+    rough = {**how, "order": min(how["order"], low), "wide": False}
     for rows in [*[sample.rows] * (TURNING_ROUNDS - 1), problem.rows]:
         if rows.n == sample.rows.n and turns and turns[-1] < SMALL_TURN:
             continue
-        fold = estimate_closed_form(rough, [view])
-        features = Features.of(fold, problem, rough.m, how.k)
+        fold = estimate_moments(view, **rough)
+        features = Features.of(fold, problem, rough["order"], how["k"])
         products = mean_products(
             sample.rows, features.columns, 4 * len(features), "rough polynomial"
         )
@@ -378,7 +375,7 @@ def find_span(
         basis, turn = turn_span(rows, polynomial)
         view, steps = _in_span(view, basis), steps or list(fold.steps)
         turns.append(turn)
-    return _in_span(all_rows(problem), to_numpy(view.frame.basis)), tuple(turns), tuple(steps)
+    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), tuple(turns), tuple(steps)
 
 
 def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:

@@ -32,8 +32,7 @@ from implicitmoments.clustering.pair_test import (
     members_of,
     rule_of,
 )
-from implicitmoments.description import SphericalMixtureClustererDescription, as_floats
-from implicitmoments.estimator import Check, FittedEstimator, constant_notes
+from implicitmoments.estimator import FEATURES, Check, FittedEstimator, as_floats, constant_notes
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
@@ -63,7 +62,6 @@ OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviati
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class SphericalMixtureClusterer(
-    SphericalMixtureClustererDescription,
     Predictions,
     FittedEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -161,6 +159,10 @@ class SphericalMixtureClusterer(
         "labels_": np.ndarray | None,
     }
     answers: ClassVar[Mapping[str, str]] = {"labels": "predict"}
+    component, vectors = "cluster", "means_"
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Clusters": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"}
+    }
     iterative = False
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Variance beyond the noise along principal directions. Filled: searched.",
@@ -282,8 +284,11 @@ class SphericalMixtureClusterer(
         return RowFunction(self._rule().distances).evaluate(self, X)
 
     @property
-    def _n_features_out(self) -> int:
-        return int(self.means_.shape[0])
+    def n_components_(self) -> int:
+        """The number of clusters."""
+        return int(self.weights_.shape[0])
+
+    _n_features_out = n_components_  # of ``transform``
 
     def _rule(self) -> BayesRule:
         """Return means, weights and variance in main memory."""
@@ -297,20 +302,19 @@ class SphericalMixtureClusterer(
         stats = self.stats_
         if self._k() == 1 or stats["within_variance"] > WIDE:
             return []
-        ratio, rate = stats["within_variance"], stats["misclassification_rate"]
-        found = [Check("spherical", True, f"largest variance ratio within a cluster: {ratio:.2f}")]
+        found, rate = list[Check](), stats["misclassification_rate"]
         if rate <= OVERLAPPING:
             words = f"expected misclassification rate: {rate:.2%}"
             found.append(Check("misclassification", True, words))
-        error = stats["split_rate"] + stats["merge_rate"]
-        if error <= UNRELIABLE:
+        if (error := stats["split_rate"] + stats["merge_rate"]) <= UNRELIABLE:
             words = f"error rates of the pairwise test: {error:.2%} in all"
             found.append(Check("pair_test", True, words))
         return found
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
-        return Means(as_floats(self.weights_), as_floats(self.means_), self._variances(), labels)
+        variances = np.full(self._k(), self.variance_)
+        return Means(as_floats(self.weights_), as_floats(self.means_), variances, labels)
 
     def _fit_view(self, rows: RowSample) -> FitView:
         view = self._component_view(rows)

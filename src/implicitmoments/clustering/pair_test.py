@@ -34,9 +34,9 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.moments import implicit_moments
+from implicitmoments.moments.implicit import CompressedMoments, FramedRows, estimate_moments
 from implicitmoments.moments.mean_span import SphericalSpan, find_span
-from implicitmoments.problems import PairwiseDifferenceProblem
+from implicitmoments.moments.problems import PairwiseDifferenceProblem
 from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.view import LARGEST_SINGLE
@@ -63,7 +63,7 @@ class PairTest:
     """A test of pairs of rows: below the threshold they are of the same component."""
 
     order: int  # the even order t
-    moments: Any  # M_t of the differences
+    moments: CompressedMoments  # M_t of the differences
     threshold: float
     split_rate: float  # estimated rate of pairs of the same component that the test separates
     merge_rate: float  # estimated rate of pairs of two components that the test joins
@@ -90,7 +90,7 @@ class PairTest:
         return (same & same.T) | np.eye(m, dtype=bool)
 
 
-def statistic(moments: Any, differences: Array) -> Floats:
+def statistic(moments: CompressedMoments, differences: Array) -> Floats:
     """Return P_t of differences (n, p)."""
     return np.asarray(to_numpy(moments.hermite(differences)), dtype=np.float64)
 
@@ -150,7 +150,7 @@ def choose_test(
     null = move_like(rng.standard_normal(differences.shape), differences)
     tests, same_rate = list[PairTest](), 1.0
     for t in affordable_orders(k, held.n_features) if order is None else (order,):
-        moments = implicit_moments(problem, n_components=hidden, order=t, drop_noise=False)
+        moments = estimate_moments(FramedRows.of(problem), hidden, t, drop_noise=False)
         seen, known = (np.sort(statistic(moments, points)) for points in (differences, null))
         below = 2 * float(np.mean(seen <= np.median(known)))
         same_rate = min(same_rate, max(below, 1 / len(seen)))

@@ -21,8 +21,13 @@ from implicitmoments.density.clipped_density import (
     least_degree,
 )
 from implicitmoments.density.expansion import Expansion
-from implicitmoments.description import DensityDescription, as_floats
-from implicitmoments.estimator import Check, FittedEstimator, constant_notes
+from implicitmoments.estimator import (
+    Check,
+    FittedEstimator,
+    Table,
+    as_floats,
+    constant_notes,
+)
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError, Note, Notes
 from implicitmoments.picture_data import (
@@ -104,9 +109,7 @@ class Scores:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class ExpandedDensity(
-    DensityDescription, FittedEstimator, DensityScores, DensityMixin, BaseEstimator
-):
+class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimator):
     """A density that is a clipped polynomial times a Gaussian.
 
     Theorems 4.16 and 4.22 differ in the Gaussian and in the moments, not in what follows.
@@ -314,6 +317,15 @@ class ExpandedDensity(
         like = getattr(self, "coef_" if self.labelled else "center_")
         drawn = move_like(restore_columns(points, self._constant_values), like)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
+
+    def _parameter_tables(self) -> list[Table]:
+        rows = [
+            ["degree of the polynomial", self.degree_],
+            ["largest ratio to the Gaussian", self.clip_],
+            ["normaliser", self.normalizer_],
+            ["acceptance rate of samples", self.acceptance_rate_],
+        ]
+        return [Table("Density", ["parameter", "value"], rows)]
 
     def _checks(self) -> list[Check]:
         # a Gaussian has no degree; a note already says that the density is far from the rows

@@ -44,8 +44,15 @@ from implicitmoments.arrays import (
     outer_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import SymmetricChain, assemble_form, open_window, split_slot
-from implicitmoments.moments.closed_form import OVERSAMPLING, contracted_forms, split_order
+from implicitmoments.moments.chain import (
+    SymmetricChain,
+    assemble_form,
+    contracted_forms,
+    open_window,
+    split_order,
+    split_slot,
+)
+from implicitmoments.moments.implicit import OVERSAMPLING
 from implicitmoments.rows import Block, Rows, Sums, blocks, weights_of
 
 # Least eigenvalue of the compressed symmetriser in a window, beyond its k most symmetric

@@ -25,12 +25,7 @@ from implicitmoments.density.regression_density import (
     RegressionFrame,
     find_frame,
 )
-from implicitmoments.description import (
-    RegressionMixtureDensityDescription,
-    SphericalMixtureDensityDescription,
-    as_floats,
-    column_names,
-)
+from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction, evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.moments.mean_span import (
@@ -66,7 +61,7 @@ COARSE, FINE = 1.25, 1.1  # factors between neighbouring scales: first, and leas
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensity):
+class SphericalMixtureDensity(ExpandedDensity):
     r"""The density of a spherical Gaussian mixture, without its parameters.
 
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
@@ -242,6 +237,12 @@ class SphericalMixtureDensity(SphericalMixtureDensityDescription, ExpandedDensit
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a spherical mixture"
 
+    def _parameter_tables(self) -> list[Table]:
+        center = as_floats(self.center_).tolist()
+        rows = [list(pair) for pair in zip(column_names(self), center, strict=True)]
+        centre_table = Table("Centre of the Gaussian", ["column", "value"], rows)
+        return [*super()._parameter_tables(), centre_table]
+
     def _component_view(self, rows: RowSample) -> Densities:
         span: Any = self.hypothesis_.reference
         basis = restore_columns(span.basis, self._constant_values, 0.0)
@@ -264,7 +265,7 @@ def moment_unit(scale: float) -> float:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDensity):
+class RegressionMixtureDensity(ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
 
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
@@ -478,6 +479,17 @@ class RegressionMixtureDensity(RegressionMixtureDensityDescription, ExpandedDens
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a mixture of regressions"
+
+    def _findings(self) -> dict[str, Any]:
+        found = super()._findings()  # the noise includes the spread of the intercepts
+        return found | {"noise assumed by the expansion": found.pop(FOUND["noise_"])}
+
+    def _parameter_tables(self) -> list[Table]:
+        values = [float(self.intercept_), *as_floats(self.coef_).tolist()]
+        names = ["intercept", *column_names(self)]
+        rows = [list(pair) for pair in zip(names, values, strict=True)]
+        line = Table("Least-squares line", ["column", "value"], rows)
+        return [*super()._parameter_tables(), line]
 
     def _component_view(self, rows: RowSample) -> Densities:
         frame = self.hypothesis_.reference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, TypeAlias
 
 import array_api_compat
 import numpy as np
@@ -38,25 +38,6 @@ class Shares(NamedTuple):
     sums: Floats  # (k, s)
     shares: Floats  # (k, n)
     log_density: Floats  # (n,)
-
-
-class FeatureRows(Protocol):
-    """Rows that EM passes over."""
-
-    @property
-    def family(self) -> Family:
-        """The family of the features."""
-
-    @property
-    def n(self) -> float:
-        """The sum of the weights."""
-
-    @property
-    def rest(self) -> Floats:
-        """Sums of the shared features."""
-
-    def e_step(self, sums: Floats) -> EStep:
-        """Return log-likelihoods of mixtures (B, k, s) and their sums after one step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +85,6 @@ class Sample:
         """Return groups of rows (G, m), with weights of their own."""
         return Sample(self.family, self.features[places], weights)
 
-    def group(self, g: int) -> Sample:
-        """Return the rows of one group."""
-        return Sample(self.family, self.features[g], self.weights[g])
-
     def blocks(self, n_components: int) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield slices of rows, their own features and their weights."""
         size = max(256, BLOCK_NUMBERS // n_components)
@@ -147,16 +124,13 @@ class Sample:
         rows = slice(None, None, -(-len(self.weights) // max(most, 1)))
         return Sample(self.family, self.features[rows], self.weights[rows])
 
-    def in_single(self, sums: Floats) -> Self:
+    @np.errstate(over="ignore", invalid="ignore")  # then single precision makes a difference
+    def in_single(self, sums: Floats) -> Sample:
         """Return the sample in single precision, if that makes no difference at a mixture."""
-        with np.errstate(over="ignore", invalid="ignore"):  # then it makes a difference
-            return self._in_single(sums)
-
-    def _in_single(self, sums: Floats) -> Self:
         few = self.thinned(CHECKED_ROWS)
-        sums = sums * (few.n / self.n)
+        sums = sums[None] * (few.n / self.n)
         single = replace(few, features=few.features.astype(np.float32))
-        change = single.e_step(sums[None]).levels - few.e_step(sums[None]).levels
+        change = single.e_step(sums).levels - few.e_step(sums).levels
         per_row, least = SINGLE_ERROR
         if abs(change[0]) > max(per_row * few.n, least * few.n / self.n):
             return self
@@ -221,7 +195,8 @@ class BlockMeasure:
         if self.coefficients is None:
             whole = xp.sum(features, axis=0) if weights is None else weights @ features
             return {"total": whole}
-        own = aligned(features[:, : self.family.n_own], single=self.single)
+        dtype = xp.float32 if self.single else features.dtype
+        own = aligned(xp.astype(features[:, : self.family.n_own], dtype, copy=False))
         level, sums = measure_block(self.family, self.coefficients, own, weights)
         return {"level": level, "sums": sums}
 
@@ -231,19 +206,16 @@ def in_double(block: Block) -> dict[str, Array]:
     return {name: as_double(column) for name, column in block.items()}
 
 
-def aligned(features: Array, *, single: bool) -> Array:
-    """Return features for products; on devices each row begins at a multiple of 32 bytes.
+def aligned(features: Array) -> Array:
+    """Return features whose rows begin at a multiple of 32 bytes on devices.
 
     Columns that are added hold zeros.
     """
-    xp = namespace_of(features)
-    dtype = xp.float32 if single else features.dtype
-    features = xp.astype(features, dtype, copy=False)
     width = -features.shape[1] % ALIGNED
     if isinstance(features, np.ndarray) or width == 0:
         return features
-    padding = xp.zeros_like(features[:, :1])
-    return xp.concat([features, *[padding] * width], axis=1)
+    xp = namespace_of(features)
+    return xp.concat([features, *[xp.zeros_like(features[:, :1])] * width], axis=1)
 
 
 def measure_block(
@@ -269,7 +241,7 @@ def expect(
     xp: Any = namespace_of(features)
     *lead, n, _ = features.shape
     *_, batch, k, s = coefficients.shape
-    flat = _like(coefficients.reshape((*lead, batch * k, s)), features)
+    flat = move_like(coefficients.reshape((*lead, batch * k, s)), features)
     logits = family.logits(flat, features)
     kept = xp.asarray(logits, copy=True) if family.needs_logits else None
     whole = 1.0 if weights is None else weights[..., None, None, :]
@@ -311,11 +283,7 @@ def normalise(logits: Array, weights: Array | float = 1.0) -> tuple[Array, Array
     return log_density, shares * xp.astype(weights, logits.dtype, copy=False)
 
 
-def _like(coefficients: Floats, features: Array) -> Array:
-    """Return coefficients in the library, precision and on the device of features."""
-    if isinstance(features, np.ndarray):
-        return coefficients.astype(features.dtype, copy=False)
-    return move_like(coefficients, features)
+FeatureRows: TypeAlias = Sample | Stream
 
 
 class Course(NamedTuple):
@@ -356,12 +324,7 @@ def run_em(
     sums, levels, held = sums.copy(), np.full(len(sums), -np.inf), sums.copy()
     last, live, n_iter, history = np.full(len(sums), np.inf), np.arange(len(sums)), 0, []
     converged = False
-    while len(live) and n_iter < max_iter:
-        if max_iter - n_iter < 3:
-            levels[live], sums[live] = rows.e_step(sums[live])
-            n_iter += 1
-            history.append(float(levels[0]))
-            continue
+    while len(live) and n_iter + 3 <= max_iter:
         before, after, at, new = _cycle(rows, sums[live])
         # steps of components that borrow rows may lower the likelihood: then EM ends before them
         fell = before < levels[live] - tol * rows.n
@@ -378,6 +341,10 @@ def run_em(
         hopeless = after + left < max(levels.max() - behind * rows.n, above)
         converged = bool(ended.all())  # also if none is left
         live = live[~(ended | hopeless)]
+    while len(live) and n_iter < max_iter:  # steps that are too few for a cycle
+        levels[live], sums[live] = rows.e_step(sums[live])
+        n_iter += 1
+        history.append(float(levels[0]))
     return Course(levels, sums, n_iter, converged, tuple(history))
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -44,8 +43,6 @@ class Family(ABC):
 
     Attributes
     ----------
-    unit_names : tuple of str
-        Fields that ``prepare`` sets.
     needs_logits : bool
         Whether :meth:`sum_features` takes the logits.
     similar_if_near : bool
@@ -57,7 +54,6 @@ class Family(ABC):
         Parameter of the estimator that chooses between a family and :meth:`richer` ones.
     """
 
-    unit_names: ClassVar[tuple[str, ...]] = ()
     needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
     name: str = ""
@@ -81,16 +77,6 @@ class Family(ABC):
     @abstractmethod
     def prepare(self, rows: Rows) -> Family:
         """Return the family in the units of some rows: their centre, scales and floors."""
-
-    def units(self) -> dict[str, Any]:
-        """Return the fields that ``prepare`` sets."""
-        return {name: getattr(self, name) for name in self.unit_names}
-
-    def with_units(self, units: dict[str, Any]) -> Family:
-        """Return the family with fields that :meth:`units` returned."""
-        this: Any = self
-        found: Family = replace(this, **units)
-        return found
 
     @abstractmethod
     def features(self, block: Block) -> Array:
@@ -172,12 +158,15 @@ class Family(ABC):
         """Return the number of free parameters of k components, their weights included."""
 
     def to_user(self, parameters: Parameters) -> Parameters:
-        """Return parameters in the user's units; an affine map of each array."""
+        """Return parameters in the user's units, with the names and shapes of attributes.
+
+        Leading axes of a batch are kept.
+        """
         return parameters
 
-    def from_user(self, parameters: Parameters) -> Parameters:
-        """Return some or all parameters in the family's units."""
-        return parameters
+    def from_user(self, given: Parameters) -> Parameters:
+        """Return some or all parameters in the family's units, from those of :meth:`to_user`."""
+        return given
 
     @abstractmethod
     def steps(self, parameters: Parameters) -> Parameters:
@@ -196,7 +185,10 @@ class Family(ABC):
         """
 
     def unshared(self) -> Family:
-        """Return the family in which each component has all coefficients of its own."""
+        """Return the family in which each component has all coefficients of its own.
+
+        This one, where shared features have no parameters.
+        """
         return self
 
     def at_floor(self, sums: Floats, shared: Floats | None) -> Places:  # noqa: ARG002
@@ -216,8 +208,8 @@ class Family(ABC):
         return self
 
     def complete_level(self, sums: Floats, parameters: Parameters) -> Floats:
-        """Return the expected complete log-likelihood (..., k) of sums over all features."""
-        return np.asarray((sums * all_coefficients(self, parameters)).sum(-1))
+        """Return the expected complete log-likelihood (..., k) of sums of own features."""
+        return np.asarray((sums * self.coefficients(parameters)[0]).sum(-1))
 
     @property
     def linear(self) -> slice:
@@ -228,15 +220,6 @@ class Family(ABC):
         """Return the log-likelihood (..., k) of the rows behind sums at their own maximum."""
         own = sums[..., self.linear]
         return np.asarray((own * self.natural(sums, shared)[..., self.linear]).sum(-1))
-
-
-def all_coefficients(family: Family, parameters: Parameters) -> Floats:
-    """Return the coefficients (..., k, n_features) of all features."""
-    own, rest = family.coefficients(parameters)
-    if rest is None:
-        return own
-    whole = np.broadcast_to(rest, (*own.shape[:-1], rest.shape[-1]))
-    return np.concatenate([own, whole], axis=-1)
 
 
 def coefficients_of(family: Family, sums: Floats, rest: Floats) -> tuple[Floats, Floats | float]:

@@ -6,12 +6,11 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from implicitmoments.arrays import (
     Array,
@@ -21,22 +20,12 @@ from implicitmoments.arrays import (
     move_like,
     to_numpy,
 )
-from implicitmoments.description import GaussianMixtureDescription, as_floats
-from implicitmoments.estimator import constant_notes
-from implicitmoments.evaluation import RowFunction, evaluate_varying
-from implicitmoments.mixture.estimator import (
-    SAMPLE_ROWS,
-    Evaluator,
-    Fit,
-    MixtureEstimator,
-    Options,
-    log_densities,
-    most_probable,
-    probabilities,
-)
+from implicitmoments.estimator import FEATURES, as_floats, constant_notes
+from implicitmoments.evaluation import RowFunction
+from implicitmoments.mixture.estimator import SAMPLE_ROWS, Fit, MixtureEstimator
 from implicitmoments.mixture.family import Family, Parameters, Places
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
-from implicitmoments.mixture.students import Students, draw_scales, freedom_error
+from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
 from implicitmoments.rows import RandomState, Rows
@@ -64,24 +53,22 @@ TITLES = {
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
-    """What mixtures of Gaussians of any type have in common.
-
-    Attributes
-    ----------
-    spread : tuple of str
-        The attributes of covariances and of their standard errors.
-    """
+    """What mixtures of Gaussians of any type have in common."""
 
     covariance_type: str
-    n_moves: int
     means_: Any
-    spread: ClassVar[tuple[str, str]] = ("covariances_", "covariance_errors_")
+    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "weights": ("weights_", "weight_errors_"),
+        "means": ("means_", "mean_errors_"),
+        "covariances": ("covariances_", "covariance_errors_"),
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         **MixtureEstimator.saved,
         "means_": np.ndarray,
         "mean_errors_": np.ndarray | None,
         "_near": Near | None,
         "_constants": np.ndarray | None,
+        "_family": Gaussians | Students,
     }
     answers: ClassVar[Mapping[str, str]] = {
         "labels": "predict",
@@ -112,7 +99,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         raise NotImplementedError
 
     @property
-    def _varying(self) -> Places:
+    def _places(self) -> Places:
         """Columns that the fit did not leave out."""
         if self._constant_values is None:
             return np.arange(int(self.means_.shape[1]))
@@ -185,82 +172,41 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
             return self._families_of(self._type())  # a warm start keeps the type
         return self._families_of(self.covariance_type)
 
+    def _restored(self, name: str, value: Floats, fill: float | None = None) -> Floats:
+        if name == "means":
+            return restore_columns(value, self._constant_values, fill)
+        if name != "covariances" or self._type().endswith("spherical"):
+            return value
+        if self._type().endswith("diag"):
+            return restore_columns(value, self._constant_values, fill or 0.0)
+        return restore_matrices(value, self._constant_values, fill or 0.0)
+
+    def _varying(self, name: str, value: Floats) -> Floats:
+        places, kind = self._places, self._type()
+        if name == "means" or (name == "covariances" and kind.endswith("diag")):
+            return value[..., places]
+        if name != "covariances" or kind.endswith("spherical"):
+            return value
+        return value[..., places[:, None], places]
+
     def _covariances(self) -> Floats:
         """Return covariances (k, p, p), or (k, p) if diagonal, of the p columns that vary."""
-        found, kind, own = as_floats(getattr(self, self.spread[0])), self._type(), self._varying
+        found, kind = self._fitted()["covariances"], self._type()
         if kind.startswith("tied"):
             found = np.repeat(found[None], self._k(), axis=0)
         if kind.endswith("spherical"):
-            return np.repeat(found[:, None], len(own), axis=1)
-        return found[:, own] if kind.endswith("diag") else found[:, own[:, None], own]
+            return np.repeat(found[:, None], len(self._places), axis=1)
+        return found
 
-    def _shaped(self, whole: Floats, kind: str, constant: float = 0.0) -> Any:
-        """Return covariances or the like (k, p, p) or (k, p) in the shape of scikit-learn.
-
-        A column that the fit left out has the value ``constant`` on the diagonal.
-        """
-        if kind.endswith("spherical"):
-            whole = whole[:, 0]
-        elif kind.endswith("diag"):
-            whole = restore_columns(whole, self._constant_values, constant)
-        else:
-            whole = restore_matrices(whole, self._constant_values, constant)
-        whole = whole[0] if kind.startswith("tied") else whole
-        return float(whole) if np.ndim(whole) == 0 else move_like(whole, self.means_)
-
-    def _fitted(self) -> Parameters:
-        """Return the fitted parameters of the columns that vary, in NumPy."""
-        means = as_floats(self.means_)[:, self._varying]
-        found = {"weights": as_floats(self.weights_), "means": means}
-        found["covariances"] = self._covariances()
-        if math.isinf(self._freedom()):
-            return found
-        return found | {"freedom": np.full((1, 1), self._freedom())}
-
-    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:
-        if "freedom" in found:
-            self.degrees_of_freedom_ = float(found["freedom"][0, 0])
-        means = restore_columns(found["means"], self._constant_values)
-        self.weights_, self.means_ = move_like(found["weights"], like), move_like(means, like)
-        covariances = definite(found["covariances"], precision_of(like))
-        setattr(self, self.spread[0], self._shaped(covariances, family.name))
-
-    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
-        for name in ("weight_errors_", "mean_errors_", self.spread[1]):
-            setattr(self, name, None)
-        if weights is None:
-            return
-        if found is None:
-            found = {name: np.full(part.shape, np.nan) for name, part in self._fitted().items()}
-        means = restore_columns(found["means"], self._constant_values, 0.0)
-        self.weight_errors_ = move_like(weights, self.means_)
-        self.mean_errors_ = move_like(means, self.means_)
-        setattr(self, self.spread[1], self._shaped(found["covariances"], self._type()))
-
-    def _evaluator(self) -> Evaluator:
-        found = self._fitted()
-        weights = found.pop("weights")
-        means, variances = found["means"], column_variances(found["covariances"])
-        centre = weights @ means / weights.sum()
-        unit = np.sqrt(weights @ ((means - centre) ** 2 + variances) / weights.sum())
-        if self._type().endswith("spherical"):
-            unit = np.full(len(unit), np.sqrt(np.mean(unit**2)))
-        family = Gaussians(self._type(), separable=False, centre=centre, unit=unit)
-        return Evaluator.of(Students(family) if "freedom" in found else family, weights, found)
-
-    def _function(self, finish: Any) -> RowFunction:
-        found = super()._function(finish)
-        if self._constant_values is None:
-            return found
-        density = finish is log_densities
-        epsilon = precision_of(self.means_)
-        function = partial(
-            evaluate_varying, found.function, self._constant_values, epsilon, density
-        )
-        return replace(found, function=function)
+    def _set_parameters(self, values: Mapping[str, Any], like: Array) -> None:
+        covariances = values["covariances"]
+        if self._type() in ("full", "tied"):  # positive definite also when they are rounded
+            p = covariances.shape[-1]
+            covariances = covariances * (1 + p * rounding_of(like) * np.eye(p))
+        super()._set_parameters({**values, "covariances": covariances}, like)
 
     def _prediction(self) -> RowFunction:
-        return self._function(most_probable)
+        return self._function("most_probable")
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each component given each row.
@@ -275,7 +221,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
             Responsibilities; rows sum to 1.
         """
         check_is_fitted(self)
-        return self._function(probabilities).evaluate(self, X)
+        return self._function("probabilities").evaluate(self, X)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[Any, Any]:
         """Draw rows from the mixture.
@@ -293,26 +239,20 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        found = self._fitted()
-        weights, means, covariances = (found[name] for name in ("weights", "means", "covariances"))
-        counts = rng.multinomial(n_samples, weights / weights.sum())
-        labels = np.repeat(np.arange(len(weights)), counts)
+        found, covariances = self._fitted(), self._covariances()
+        weights, means = found["weights"], found["means"]
+        labels = np.repeat(
+            np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum())
+        )
         noise = rng.normal(size=(n_samples, means.shape[1]))
         noise *= draw_scales(self._freedom(), n_samples, rng)
         if covariances.ndim == 3:
-            roots = np.linalg.cholesky(covariances)
-            parts = np.split(noise, np.cumsum(counts)[:-1])
-            noise = np.vstack([part @ root.T for part, root in zip(parts, roots, strict=True)])
+            for i, root in enumerate(np.linalg.cholesky(covariances)):
+                noise[labels == i] = noise[labels == i] @ root.T
         else:
             noise *= np.sqrt(covariances)[labels]
         X = restore_columns(means[labels] + noise, self._constant_values)
         return move_like(X, self.means_), index_like(labels, self.means_)
-
-    def _n_parameters(self) -> int:
-        d = len(self._varying)
-        known = getattr(self, "variance", None)
-        family = Gaussians(self._type(), variance=known, centre=np.zeros(d), unit=np.ones(d))
-        return family.n_parameters(self._k()) + bool(np.isfinite(self._freedom()))
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
@@ -330,7 +270,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
     def _noise_free(self, rows: RowSample) -> bool:
-        least = LEAST_VARIANCE * rows.x[:, self._varying].var(axis=0)
+        least = LEAST_VARIANCE * rows.x[:, self._places].var(axis=0)
         return bool(np.any(column_variances(self._covariances()).max(axis=0) <= least))
 
     def _check_parameters(self) -> None:
@@ -338,12 +278,10 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         check_whole("n_moves", self.n_moves, 0)
 
 
-def definite(covariances: Floats, epsilon: float) -> Floats:
-    """Return covariances (k, d, d) that stay positive definite when they are rounded."""
-    if covariances.ndim == 2 or epsilon <= np.finfo(np.float64).eps:
-        return covariances
-    d = covariances.shape[1]
-    return np.asarray(covariances * (1 + d * epsilon * np.eye(d)))
+def rounding_of(like: Array) -> float:
+    """Return the precision of rows if it is less than double, else 0."""
+    epsilon = precision_of(like)
+    return epsilon if epsilon > np.finfo(np.float64).eps else 0.0
 
 
 def column_variances(covariances: Floats) -> Floats:
@@ -352,7 +290,7 @@ def column_variances(covariances: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
+class GaussianMixture(GaussianEstimator):
     r"""Mixture of Gaussians :math:`\sum_i w_i N(\mu_i, C_i)` with covariances of any type.
 
     It has the parameters, attributes and methods of scikit-learn's class, and needs no restarts.
@@ -513,6 +451,10 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
+    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **GaussianEstimator.parameters,
+        "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         **GaussianEstimator.saved,
         "covariance_type_": str,
@@ -521,7 +463,18 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         "degrees_of_freedom_": float,
         "degrees_of_freedom_errors_": float | None,
     }
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Components": {"weight": "weights_", FEATURES: "means_"},
+        "Standard errors": {"weight": "weight_errors_", FEATURES: "mean_errors_"},
+        "Scales": {FEATURES: "_scales"},
+    }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
+
+    @property
+    def _scales(self) -> Floats:
+        """The scale of each column in each component, (k, d), of Gaussians their deviations."""
+        variances = column_variances(self._covariances())
+        return np.sqrt(restore_columns(variances, self._constant_values, 0.0))
 
     @property
     def lower_bounds_(self) -> list[float]:
@@ -531,18 +484,23 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
     @property
     def precisions_(self) -> Any:
         """Inverses of the covariances, in their shape; infinite for columns without variation."""
-        covariances = self._covariances()
-        found: Any = np.linalg.inv(covariances) if covariances.ndim == 3 else 1 / covariances
-        return self._shaped(found, self._type(), math.inf)
+        covariances = self._fitted()["covariances"]
+        found = np.linalg.inv(covariances) if self._type() in ("full", "tied") else 1 / covariances
+        return self._as_covariances(np.asarray(found))
 
     @property
     def precisions_cholesky_(self) -> Any:
         """Upper triangular roots of the precisions, or their square roots if diagonal."""
-        covariances = self._covariances()
-        if covariances.ndim == 2:
-            return self._shaped(1 / np.sqrt(covariances), self._type(), math.inf)
+        covariances = self._fitted()["covariances"]
+        if self._type() not in ("full", "tied"):
+            return self._as_covariances(1 / np.sqrt(covariances))
         roots = np.linalg.inv(np.linalg.cholesky(covariances))
-        return self._shaped(roots.transpose(0, 2, 1), self._type(), math.inf)
+        return self._as_covariances(np.asarray(np.swapaxes(roots, -1, -2)))
+
+    def _as_covariances(self, value: Floats) -> Any:
+        """Return precisions of all columns in the library of the rows."""
+        value = self._restored("covariances", value, math.inf)
+        return move_like(value, self.means_) if value.ndim else float(value)
 
     def _type(self) -> str:
         return self.covariance_type_
@@ -552,14 +510,14 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         gaussians = [Gaussians(kind, ridge=self.reg_covar) for kind in types]
         return [Students.of(each) if self.noise == "student" else each for each in gaussians]
 
-    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:
-        self.degrees_of_freedom_, self.covariance_type_ = math.inf, family.name
-        super()._store_parameters(family, found, like)
+    def _set_parameters(self, values: Mapping[str, Any], like: Array) -> None:
+        self.covariance_type_ = self._family.name
+        super()._set_parameters(values, like)
 
-    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
-        super()._store_errors(weights, found)
-        known = weights is not None
-        self.degrees_of_freedom_errors_ = freedom_error(found, self._freedom()) if known else None
+    @property
+    def _initial(self) -> str:
+        """Where a search starts."""
+        return {"auto": "merge", "moments": "moments"}.get(self.init_params, "k-means++")
 
     def _start_parameters(self, rows: Rows) -> Parameters | None:
         if self.warm_start and self._fits_again(rows):
@@ -572,33 +530,24 @@ class GaussianMixture(GaussianMixtureDescription, GaussianEstimator):
         """Whether the last fit has as many components and columns as this one."""
         if not hasattr(self, "stats_") or self.covariance_type not in (self._type(), "auto"):
             return False
-        if len(self._varying) != rows.n_features or self.n_components not in ("auto", self._k()):
+        if len(self._places) != rows.n_features or self.n_components not in ("auto", self._k()):
             return False
         # a column that did not vary in the last fit has no variance to start from
         return bool(np.all(column_variances(self._covariances()) > 0))
 
-    def _options(self, rows: Rows) -> Options:
-        options = super()._options(rows)
-        initial = {"auto": "merge", "moments": "moments"}.get(self.init_params, "k-means++")
-        return replace(options, n_moves=self.n_moves, n_init=self.n_init, initial=initial)
-
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         if self.warm_start and hasattr(self, "stats_"):
-            unchanged = abs(fit.level / fit.n - self.lower_bound_) < self.tol
+            unchanged = abs(fit.level / fit.rows.n - self.lower_bound_) < self.tol
             course = fit.course._replace(converged=fit.course.converged or unchanged)
             fit = fit._replace(course=course)
         super()._store(fit, rows, notes)
         if self.verbose:
-            sys.stdout.write("\n".join(self._steps()) + "\n")
-
-    def _steps(self) -> list[str]:
-        """Return what a fit did, line by line."""
-        history = self.stats_["mean_log_likelihood_history"]
-        shown = range(0, len(history), self.verbose_interval) if self.verbose > 1 else ()
-        lines = [f"EM step {i}: mean log-likelihood {history[i]:.6f} per row" for i in shown]
-        word = "converged" if self.converged_ else "did not converge"
-        end = f"EM {word} in {self.n_iter_} passes: mean log-likelihood {self.lower_bound_:.6f}"
-        return [*lines, end]
+            history = self.stats_["mean_log_likelihood_history"]
+            steps = range(0, len(history), self.verbose_interval) if self.verbose > 1 else ()
+            for i in steps:
+                sys.stdout.write(f"EM step {i}: mean log-likelihood {history[i]:.6f} per row\n")
+            word = "converged" if self.converged_ else "did not converge"
+            sys.stdout.write(f"EM {word} in {self.n_iter_} passes: {history[-1]:.6f} per row\n")
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -647,9 +596,10 @@ def checked_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) 
             kind=model.covariance_type,
         )
     k, d, kind = int(model.n_components), model.n_features_in_, model.covariance_type
-    own = np.arange(d) if rows.columns is None else rows.columns
+    columns = np.arange(d) if rows.columns is None else rows.columns
     form = kind.split("_")[-1]
-    shape = {"spherical": (), "diag": (d,)}.get(form, (d, d))
+    lead = () if kind.startswith("tied") else (k,)
+    shape = (*lead, *{"spherical": (), "diag": (d,)}.get(form, (d, d)))
     found = {}
     if "weights_init" in given:
         found["weights"] = checked_array("weights_init", given["weights_init"], (k,))
@@ -658,25 +608,18 @@ def checked_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) 
                 "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
             )
     if "means_init" in given:
-        found["means"] = checked_array("means_init", given["means_init"], (k, d), own)
+        found["means"] = checked_array("means_init", given["means_init"], (k, d), columns)
     if "precisions_init" in given:
-        lead = () if kind.startswith("tied") else (k,)
-        places = {"spherical": (), "diag": (own,)}.get(form, (own[:, None], own))
-        value = given["precisions_init"]
-        precisions = checked_array("precisions_init", value, (*lead, *shape), *places)
-        precisions = precisions.reshape(-1, *precisions.shape[len(lead) :])
-        if form == "spherical":
-            precisions = np.repeat(precisions[:, None], len(own), axis=1)
-        found["covariances"] = inverse_of(precisions)
+        whole = (columns[:, None], columns)
+        places = {"spherical": (), "diag": (columns,)}.get(form, whole)
+        precisions = checked_array("precisions_init", given["precisions_init"], shape, *places)
+        found["covariances"] = inverse_of(precisions, diagonal=form in ("diag", "spherical"))
     return found
 
 
 def checked_array(name: str, value: Any, shape: tuple[int, ...], *places: Places) -> Floats:
-    """Return an array that the user gave, at places of its last axes, or raise."""
-    try:
-        array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("init_not_numeric", "`{name}` must hold numbers", name=name) from None
+    """Return finite numbers that the user gave, at places of the last axes, or raise."""
+    array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
     if array.shape != shape:
         raise InputError(
             "init_of_wrong_shape",
@@ -687,23 +630,22 @@ def checked_array(name: str, value: Any, shape: tuple[int, ...], *places: Places
         )
     index: tuple[Any, ...] = (..., *places)
     array = np.asarray(array[index])
-    if not np.isfinite(array).all():
-        raise InputError("init_not_finite", "`{name}` contains NaN or infinity", name=name)
+    assert_all_finite(array, input_name=name)
     return array
 
 
-def inverse_of(precisions: Floats) -> Floats:
-    """Return the inverses of precisions (c, d, d) or (c, d), or raise."""
-    if precisions.ndim == 2:
+def inverse_of(precisions: Floats, *, diagonal: bool) -> Floats:
+    """Return the inverses of precisions (..., d, d), or of their diagonals, or raise."""
+    if diagonal:
         positive = bool(np.all(precisions > 0))
     else:
-        positive = np.allclose(precisions, precisions.transpose(0, 2, 1))
+        positive = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
         positive = positive and np.linalg.eigvalsh(precisions).min() > 0
     if not positive:
         raise InputError(
             "precisions_not_positive", "`precisions_init` must be symmetric and positive definite"
         )
-    return 1 / precisions if precisions.ndim == 2 else np.asarray(np.linalg.inv(precisions))
+    return np.asarray(1 / precisions if diagonal else np.linalg.inv(precisions))
 
 
 class InitialParameters(NamedTuple):

@@ -69,7 +69,6 @@ class Gaussians(Family):
     unit: Floats = field(default_factory=lambda: np.ones(0))  # (d,)
     floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
 
-    unit_names = ("centre", "unit", "floor", "covariance_type", "separable")
     option = "covariance_type"
 
     @property
@@ -291,29 +290,35 @@ class Gaussians(Family):
         covariances = 1 if self.tied else k
         return k - 1 + k * self.d + covariances * self.n_second * (self.variance is None)
 
-    def _in_units(self, covariances: Floats) -> Floats:
-        """Return covariances of z of the user's columns, (k, d) if diagonal or spherical."""
+    @property
+    def _squared_units(self) -> Floats:
+        """Units of covariances: (d, d), (d,) or (1,)."""
         if self.shape == "full":
-            return covariances * np.outer(self.unit, self.unit)
-        return covariances * self.unit**2
+            return np.outer(self.unit, self.unit)
+        return self.unit[: self.n_second] ** 2
 
     def to_user(self, parameters: Parameters) -> Parameters:
-        """Return means and covariances of the columns; (k, d) also for spherical types."""
-        means = parameters["means"] * self.unit + self.centre
-        return parameters | {
-            "means": means,
-            "covariances": self._in_units(parameters["covariances"]),
-        }
+        """Return means and covariances of the columns; these in the shapes of scikit-learn."""
+        covariances = parameters["covariances"] * self._squared_units
+        if self.shape == "spherical":
+            covariances = covariances[..., 0]
+        if self.tied:
+            covariances = covariances.squeeze(
+                {"full": -3, "diag": -2, "spherical": -1}[self.shape]
+            )
+        return {"means": parameters["means"] * self.unit + self.centre, "covariances": covariances}
 
-    def from_user(self, parameters: Parameters) -> Parameters:
+    def from_user(self, given: Parameters) -> Parameters:
         """Return means and covariances of z."""
-        found = dict(parameters)
-        if "means" in found:
-            found["means"] = (found["means"] - self.centre) / self.unit
-        if "covariances" in found:
-            found["covariances"] = found["covariances"] / self._in_units(np.ones(1))
+        found = {}
+        if "means" in given:
+            found["means"] = (given["means"] - self.centre) / self.unit
+        if "covariances" in given:
+            covariances = np.asarray(given["covariances"])
+            covariances = covariances[None] if self.tied else covariances
             if self.shape == "spherical":
-                found["covariances"] = found["covariances"].mean(-1, keepdims=True)
+                covariances = covariances[..., None]
+            found["covariances"] = covariances / self._squared_units
         return found
 
     def steps(self, parameters: Parameters) -> Parameters:

@@ -33,8 +33,7 @@ class Lines(Family):
     """Regression lines; features are the products of z = (1, whitened x, scaled y).
 
     Parameters are ``lines`` (k, q), the constant first, and ``variances`` of the noise (k, 1),
-    with one component if all lines share one. In the user's units lines are (k, 1 + d), the
-    intercept first.
+    with one component if all lines share one.
 
     Parameters
     ----------
@@ -49,11 +48,11 @@ class Lines(Family):
     # of the rows; ``prepare`` sets them
     centre: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) of x
     whitener: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (d, q - 1)
+    root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (q - 1, d), its inverse
     y_centre: float = 0.0
     y_unit: float = 1.0
 
     similar_if_near = False  # neighbours may be of different lines
-    unit_names = ("centre", "whitener", "y_centre", "y_unit")
     option = "noise_type"
     name = "separate"  # of the richer type
     d = 1  # dimension of the noise
@@ -90,11 +89,12 @@ class Lines(Family):
         values, axes = np.linalg.eigh(correlations)
         axes[np.diag(correlations) == 0] = 0.0  # constant inputs, but for rounding
         used = values > VARYING * max(float(values[-1]), 1.0)
-        whitener = axes[:, used] / np.sqrt(values[used]) / units[:-1, None]
+        deviations = np.sqrt(values[used])
+        whitener = axes[:, used] / deviations / units[:-1, None]
+        root = (axes[:, used] * deviations).T * units[:-1]
         y_centre, y_unit = float(moments.mean[-1]), float(units[-1])
-        return replace(
-            self, centre=moments.mean[:-1], whitener=whitener, y_centre=y_centre, y_unit=y_unit
-        )
+        found = replace(self, whitener=whitener, root=root, centre=moments.mean[:-1])
+        return replace(found, y_centre=y_centre, y_unit=y_unit)
 
     def features(self, block: Block) -> Array:
         """Return the products of pairs of entries of z = (1, x, y)."""
@@ -210,7 +210,8 @@ class Lines(Family):
         squares = weights * residuals**2
         axes = np.linalg.eigh((z * squares[:, None]).T @ z)[1][:, -(k - 1) :]
         unit = np.sqrt(squares.sum() / weights.sum())
-        family = replace(self, whitener=self.whitener @ axes, y_unit=self.y_unit * unit)
+        family = replace(self, whitener=self.whitener @ axes, root=axes.T @ self.root)
+        family = replace(family, y_unit=self.y_unit * unit)
         columns = np.column_stack([features[:, :1], z @ axes, residuals / unit])
         return family, np.ascontiguousarray(pair_columns(columns))
 
@@ -220,20 +221,21 @@ class Lines(Family):
         return k - 1 + k * coefficients + (k if self.separate_noise else 1)
 
     def to_user(self, parameters: Parameters) -> Parameters:
-        """Return intercepts and slopes of the columns, and variances of y."""
+        """Return intercepts, coefficients of the columns, and deviations of the noise."""
         lines, variances = parameters["lines"], parameters["variances"]
-        slopes = self.y_unit * lines[..., 1:] @ self.whitener.T
-        level = self.y_centre + self.y_unit * lines[..., :1] - slopes @ self.centre[:, None]
-        lines = np.concatenate([level, slopes], axis=-1)
-        return parameters | {"lines": lines, "variances": self.y_unit**2 * variances}
+        coef = self.y_unit * lines[..., 1:] @ self.whitener.T
+        intercept = self.y_centre + self.y_unit * lines[..., 0] - coef @ self.centre
+        noise = np.broadcast_to(self.y_unit * np.sqrt(variances[..., 0]), intercept.shape)
+        return {"intercept": intercept, "coef": coef, "noise": noise}
 
-    def from_user(self, parameters: Parameters) -> Parameters:
+    def from_user(self, given: Parameters) -> Parameters:
         """Return lines of scaled y on whitened x, and variances of scaled y."""
-        lines, variances = parameters["lines"], parameters["variances"]
-        slopes = lines[:, 1:] @ np.linalg.pinv(self.whitener.T) / self.y_unit
-        level = lines[:, :1] + lines[:, 1:] @ self.centre[:, None] - self.y_centre
-        scaled = np.hstack([level / self.y_unit, slopes])
-        return parameters | {"lines": scaled, "variances": variances / self.y_unit**2}
+        intercept, coef, noise = (given[name] for name in ("intercept", "coef", "noise"))
+        slopes = coef @ self.root.T
+        level = intercept + coef @ self.centre - self.y_centre
+        lines = np.column_stack([level, slopes]) / self.y_unit
+        noise = noise if self.separate_noise else noise[:1]
+        return {"lines": lines, "variances": (noise[:, None] / self.y_unit) ** 2}
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return deviations of the noise for lines, and its variance."""

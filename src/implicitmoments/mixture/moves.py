@@ -20,8 +20,7 @@ from implicitmoments.mixture.family import TINY, Family, Places, coefficients_of
 ROWS_PER_SPLIT = 400  # rows of a component on which its splits are tried
 STEPS_PER_SPLIT = 12  # of EM
 TAIL = 0.12  # share of the rows beyond a cut in a tail
-NEAR = 8  # components around a split that take part in its trial
-ROWS_PER_TRIAL = 4_096  # rows of these components on which the trial runs
+NEAR = 8  # single moves that are tried at most
 HELD = 0.05  # responsibility from which a component holds a row
 TOGETHER = 3  # moves that are tried on all rows in one batch
 CHANCE = 2.5  # the best of all divisions gains about so much more by chance than one
@@ -54,16 +53,6 @@ class Prospects(NamedTuple):
     found: Shares
     splits: Splits
     merges: Merges
-
-    def reordered(self, order: Places) -> Prospects:
-        """Return the same of components in another order."""
-        (sums, shares, log_density), (gains, parts), (first, second, losses) = self
-        rank = np.argsort(order)
-        return Prospects(
-            Shares(sums[order], shares[order], log_density),
-            Splits(gains[order], parts[order]),
-            Merges(rank[first], rank[second], losses),
-        )
 
 
 class Improved(NamedTuple):
@@ -117,13 +106,12 @@ def try_splits(
     sample: Sample,
     shares: Floats,
     rng: np.random.Generator,
-    present: Floats | None = None,
     n_rows: int = ROWS_PER_SPLIT,
 ) -> Splits:
     """Divide each component in two by EM on rows that it holds; return the best divisions.
 
     The parts have shared parameters of their own: those of all components are wrong while a
-    component is missing. With a present division (k, n) of the components, gains are over that.
+    component is missing.
     """
     family = sample.family
     places, weights = held_rows(shares, sample.weights, n_rows, rng)
@@ -134,35 +122,19 @@ def try_splits(
     density = family.logits(coefficients, local.own)[:, 0, :, None]
     scores = family.split_scores(local.own, weights)
     first = divisions(np.concatenate([scores, density], axis=-1), weights)
-    if present is not None:
-        now = np.take_along_axis(present, places, axis=1)
-        first = np.concatenate([first, now[:, None]], axis=1)
     halves = np.stack([first, 1 - first], axis=2) * weights[:, None, None]
-    sums = _divide(local, halves)
+    flat = halves.reshape(len(halves), -1, weights.shape[1]).astype(local.features.dtype)
+    sums = (flat @ local.own).reshape(*halves.shape[:3], -1).astype(np.float64)
     early, sums = take_steps(local, sums, STEPS_PER_SPLIT // 3)[:2]
     kept = np.argsort(-early, axis=1)[:, :3]
-    if present is not None:
-        kept[:, -1] = early.shape[1] - 1
     sums = np.take_along_axis(sums, kept[..., None, None], axis=1)
     late, sums = take_steps(local, sums, STEPS_PER_SPLIT - STEPS_PER_SPLIT // 3)[:2]
     best = late.argmax(1)
-    reference = single if present is None else late[:, -1]
-    gains = np.take_along_axis(late, best[:, None], axis=1)[:, 0] - reference
-    gains -= excess_chance(sample, weights)
-    return Splits(gains, np.take_along_axis(sums, best[:, None, None, None], axis=1)[:, 0])
-
-
-def excess_chance(sample: Sample, weights: Floats) -> Floats:
-    """Return the gain by chance (k,) that weights (k, m) of some rows for all multiply."""
+    gains = np.take_along_axis(late, best[:, None], axis=1)[:, 0] - single
+    # weights of some rows for all multiply the gain by chance
     factors = weights.sum(1) / np.maximum((weights > 0).sum(1), 1)
-    return np.asarray(np.maximum(factors - 1, 0) * CHANCE * chance_gain(sample))
-
-
-def _divide(local: Sample, halves: Floats) -> Floats:
-    """Return the sums (k, a, 2, s) of divided rows (k, a, 2, m)."""
-    k, a, _, m = halves.shape
-    flat = halves.reshape(k, 2 * a, m).astype(local.features.dtype)
-    return np.asarray((flat @ local.own).reshape(k, a, 2, -1), dtype=np.float64)
+    gains -= np.maximum(factors - 1, 0) * CHANCE * chance_gain(sample)
+    return Splits(gains, np.take_along_axis(sums, best[:, None, None, None], axis=1)[:, 0])
 
 
 def likelihood_gaps(family: Family, sums: Floats, shared: Floats | None) -> tuple[Floats, Floats]:
@@ -242,14 +214,6 @@ def split_components(sums: Floats, parts: Floats, which: Any) -> Floats:
     return np.concatenate([others, parts[which].reshape(-1, sums.shape[1])])
 
 
-class Trial(NamedTuple):
-    """A move that was tried on the components around a split."""
-
-    gain: float  # of the log-likelihood
-    removed: frozenset[int]  # components that the move replaces
-    added: Floats  # sums (c, s) of as many others
-
-
 def prospects_of(sample: Sample, sums: Floats, rng: np.random.Generator) -> Prospects:
     """Try all splits and near merges of a mixture (k, s)."""
     found = sample.shares(sums)
@@ -262,26 +226,26 @@ def improve(
 ) -> Improved:
     """Exchange components as long as the likelihood rises."""
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
-    seen, n_moves, moved = prospects_of(sample, sums, rng), 0, True
-    while moved and n_moves < max_moves and len(sums) > 1:
-        level, sums, moved = make_move(sample, level, sums, seen, rng)
-        n_moves += 1
-        if moved:
-            seen = prospects_of(sample, sums, rng)
+    seen, moved = prospects_of(sample, sums, rng), False
+    for _ in range(max_moves if len(sums) > 1 else 0):
+        level, sums, moved = make_move(sample, level, sums, seen)
+        if not moved:
+            break
+        seen = prospects_of(sample, sums, rng)
     doubt = OPTIMISM * max(seen.splits.gains.max(), chance_gain(sample))
     settled = len(sums) == 1 or bool(not moved and seen.merges.losses[0] > doubt)
     return Improved(float(level), sums, settled, seen)
 
 
 def make_move(
-    sample: Sample, level: float, sums: Floats, seen: Prospects, rng: np.random.Generator
+    sample: Sample, level: float, sums: Floats, seen: Prospects
 ) -> tuple[float, Floats, bool]:
-    """Return the log-likelihood and sums after the first move that gains, if there is one.
+    """Return the log-likelihood and sums after the first moves that gain, if there are any.
 
     The present mixture takes part: EM that is not at its end yet is no gain of a move.
     """
-    for trials in proposals(sample, seen, rng):
-        batch = np.concatenate([sums[None], trials])
+    for moves in proposals(sample, seen):
+        batch = np.stack([sums, *(exchange(sample, seen, which) for which in moves)])
         levels, ends = run_em(sample, batch, max_iter=24, above=level)[:2]
         best = int(levels.argmax())
         if levels[best] > levels[0] + max(0.1, 1e-6 * sample.n):
@@ -290,112 +254,23 @@ def make_move(
     return level, sums, False
 
 
-def proposals(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Iterator[Floats]:
-    """Yield batches (B, k, s) of mixtures after promising moves: many, then single ones."""
-    found, splits, merges = seen
-    k, chance = len(found.sums), chance_gain(sample)
-    order = np.argsort(-splits.gains)
+def proposals(sample: Sample, seen: Prospects) -> Iterator[list[list[int]]]:
+    """Yield batches of promising moves, as lists of components to split: many, then single."""
+    _, splits, merges = seen
+    k, chance = len(splits.gains), chance_gain(sample)
+    order = np.argsort(-splits.gains).tolist()
     plan = [c for c in order if OPTIMISM * (splits.gains[c] - chance) > merges.apart_from(c)]
     if not plan and merges.losses[0] < chance:
-        plan = list(order[:NEAR])  # a component is superfluous: any place is worth a try
-    many = plan[: k // 3]
-    if len(many) > 1:
-        yield exchange_many(sample, found.sums, splits, many)[None]
-    trials = [
-        trial
-        for some in batches(plan[: max(NEAR, k // 4)], sample)
-        for trial in try_moves(sample, seen, some, rng)
-    ]
-    trials = sorted((trial for trial in trials if trial.gain > -chance), key=lambda t: -t.gain)
-    single = [apply_moves(found.sums, [trial]) for trial in trials[:NEAR]]
-    together = compatible(trials)
-    if len(together) > 1:
-        single.insert(0, apply_moves(found.sums, together))
-    for start in range(0, len(single), TOGETHER):
-        yield np.stack(single[start : start + TOGETHER])
-    if not sample.family.similar_if_near:
-        yield from divide_anew(sample, seen, rng)
+        plan = order  # a component is superfluous: any place is worth a try
+    for many in (k // 3, k // 9):
+        if min(many, len(plan)) > 1:
+            yield [plan[:many]]
+    for first in range(0, min(len(plan), NEAR), TOGETHER):
+        yield [[c] for c in plan[first : min(first + TOGETHER, NEAR)]]
 
 
-def compatible(trials: list[Trial]) -> list[Trial]:
-    """Return moves that gain and replace different components, the best first."""
-    chosen, used = list[Trial](), set[int]()
-    for trial in trials:
-        if trial.gain > 0 and not trial.removed & used:
-            chosen.append(trial)
-            used |= trial.removed
-    return chosen
-
-
-def apply_moves(sums: Floats, moves: list[Trial]) -> Floats:
-    """Return the sums (k, s) of a mixture after moves that replace different components."""
-    removed = sorted(frozenset().union(*(move.removed for move in moves)))
-    return np.concatenate([np.delete(sums, removed, axis=0), *(move.added for move in moves)])
-
-
-def exchange_many(sample: Sample, sums: Floats, splits: Splits, which: list[int]) -> Floats:
+def exchange(sample: Sample, seen: Prospects, which: list[int]) -> Floats:
     """Split some components, run EM, and merge as many pairs as were split."""
-    wider = take_steps(sample, split_components(sums, splits.parts, which)[None], 10).sums[0]
+    sums = seen.found.sums
+    wider = take_steps(sample, split_components(sums, seen.splits.parts, which)[None], 10).sums[0]
     return merge_to(sample, wider, len(sums))
-
-
-def batches(which: list[int], sample: Sample) -> Iterator[list[int]]:
-    """Cut a list of trials so that the features of a batch stay small."""
-    size = max(1, int(2**24 // (ROWS_PER_TRIAL * sample.features.shape[-1])))
-    for start in range(0, len(which), size):
-        yield which[start : start + size]
-
-
-def try_moves(
-    sample: Sample, seen: Prospects, which: list[int], rng: np.random.Generator
-) -> Iterator[Trial]:
-    """Try moves by EM of the components around each split, on rows that these hold.
-
-    The other components stay as they are, so the gain is a lower bound. The merge that follows is
-    the cheapest one of the components around, or elsewhere.
-    """
-    (sums, shares, _), splits, merges = seen
-    around = components_around(sample, sums, which)  # (t, a), the split one first
-    joint = np.minimum(shares[around].sum(1), 1.0)
-    places, weights = held_rows(joint, sample.weights, ROWS_PER_TRIAL, rng)
-    local = sample.take(places, weights)
-    before = sums[around][:, None]
-    parts = splits.parts[which][:, None]
-    level = take_steps(local, before, 5).levels[:, 0]
-    wider, split = take_steps(local, np.concatenate([before[:, :, 1:], parts], axis=2), 10)[:2]
-    merged = np.stack(
-        [merge_to(local.group(t), one, len(one) - 1) for t, (one,) in enumerate(split)]
-    )
-    inner, merged = take_steps(local, merged[:, None], 10)[:2]
-    for t, near in enumerate(around):
-        replaced = frozenset(near.tolist())
-        yield Trial(inner[t, 0] - level[t], replaced, merged[t, 0])
-        outside = ~np.isin(merges.first, near) & ~np.isin(merges.second, near)
-        if outside.any():
-            i, j = merges.first[outside][0], merges.second[outside][0]
-            gain = wider[t, 0] - level[t] - merges.losses[outside][0]
-            added = np.concatenate([split[t, 0], (sums[i] + sums[j])[None]])
-            yield Trial(gain, replaced | {int(i), int(j)}, added)
-
-
-def components_around(sample: Sample, sums: Floats, which: list[int]) -> Places:
-    """Return the components (t, a) nearest to some components, which come first."""
-    shared = sample.family.pool(sums, sample.rest)
-    apart = likelihood_gaps(sample.family, sums, shared)[1] / (sums[:, :1] + TINY)
-    apart = np.minimum(apart, apart.T)
-    np.fill_diagonal(apart, -np.inf)
-    return np.argsort(apart[which], axis=1)[:, :NEAR]
-
-
-def divide_anew(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Iterator[Floats]:
-    """Yield mixtures in which the rows of near pairs are divided anew, where that gains."""
-    (sums, shares, _), _, (first, second, _) = seen
-    both = shares[first] + shares[second]
-    splits = try_splits(sample, both, rng, shares[first] / np.maximum(both, TINY))
-    plan = [p for p in np.argsort(-splits.gains)[:NEAR] if splits.gains[p] > 1]
-    if plan:
-        trials = [
-            np.concatenate([np.delete(sums, [first[p], second[p]], axis=0), splits.parts[p]])
-            for p in plan
-        ]
-        yield take_steps(sample, np.stack(trials), 10).sums

@@ -29,8 +29,6 @@ class Poissons(Family):
 
     overall: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) rates of all rows
 
-    unit_names = ("overall",)
-
     @property
     def n_own(self) -> int:
         """The constant and the counts."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
@@ -12,19 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.description import RegressionMixtureDescription, as_floats, column_names
+from implicitmoments.estimator import FEATURES, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.estimator import (
-    Evaluator,
-    Fit,
-    MixtureEstimator,
-    Options,
-    most_probable,
-    probabilities,
-)
+from implicitmoments.mixture.estimator import Fit, MixtureEstimator
 from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.lines import Lines
-from implicitmoments.mixture.students import Students, draw_scales, freedom_error
+from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import RandomState, Rows, Source
@@ -94,8 +86,14 @@ class _Far:
         return count_far(self.rule, block)
 
 
+def lines_of(family: Lines | Students | Any) -> Lines:
+    """Return the lines within a family."""
+    found: Any = family.base if isinstance(family, Students) else family
+    return found  # type: ignore[no-any-return]
+
+
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEstimator):
+class RegressionMixture(MixtureEstimator, BaseEstimator):
     r"""A mixture of linear regressions, :math:`y = a_i + b_i \cdot x + N(0, s_i^2)`.
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
@@ -208,7 +206,23 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
     rows_per_block: int | None = None
 
     fewest_rows = 2
-    labelled = True
+    labelled = density_of_labels = True
+    component = "line"
+    vectors = "coef_"
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Lines": {
+            "weight": "weights_",
+            "noise": "noise_",
+            "intercept": "intercept_",
+            FEATURES: "coef_",
+        },
+        "Standard errors": {
+            "weight": "weight_errors_",
+            "noise": "noise_errors_",
+            "intercept": "intercept_errors_",
+            FEATURES: "coef_errors_",
+        },
+    }
     answers: ClassVar[Mapping[str, str]] = {
         "predictions": "predict",
         "components": "predict_component",
@@ -216,6 +230,14 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         "densities": "score_samples",
         "samples": "sample",
     }
+    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "weights": ("weights_", "weight_errors_"),
+        "coef": ("coef_", "coef_errors_"),
+        "intercept": ("intercept_", "intercept_errors_"),
+        "noise": ("noise_", "noise_errors_"),
+        "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
+    }
+    exact_start = False  # the search goes on from the lines before outliers were left out
     saved: ClassVar[Mapping[str, Any]] = {
         **MixtureEstimator.saved,
         "coef_": np.ndarray,
@@ -227,7 +249,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         "degrees_of_freedom_": float,
         "degrees_of_freedom_errors_": float | None,
         "_near": NearLines | None,
-        "_inputs": dict[str, Any] | None,
+        "_family": Lines | Students,
     }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",
@@ -287,107 +309,38 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit lines, leave out rows far from all of them, and go on from there."""
         self._stream = None
-        self._lines_before: Parameters | None = None
-        given, notes = self._select_rows(rows)
-        rows, fit = given, self._fit_rows(given, np.random.default_rng(seed))
+        rows, notes = self._select_rows(rows)
+        n, fit = rows.kept, self._fit_rows(rows, None, seed)
         for _ in range(OUTLIER_ROUNDS if self.drop_outliers and self.noise != "student" else 0):
-            found = {"weights": fit.weights, **fit.found.family.to_user(fit.parameters)}
-            enough = found["weights"] * rows.total > found["lines"].shape[1] + 1
-            lines = found["lines"][enough]
-            rule = find_outliers(rows, lines, self._near) if len(lines) else None
+            weights, parameters = fit.parameters()
+            found = {"weights": weights, **fit.found.family.to_user(parameters)}
+            lines = np.column_stack([found["intercept"], found["coef"]])
+            enough = weights * rows.total > lines.shape[1] + 1
+            rule = find_outliers(rows, lines[enough], self._near) if enough.any() else None
             if rule is None:
                 break
             self._near, rows = rule, rows.kept_by(rule)
             again = enough.all() and self.n_components != "auto"
-            self._lines_before = found if again else None
-            fit = self._fit_rows(rows, np.random.default_rng(seed))
-        if given.kept > rows.kept:
-            notes.append(Note("outliers", {"n": given.kept - rows.kept, "done": "left out of"}))
-        self._lines_before = None
+            fit = self._fit_rows(rows, found if again else None, seed)
+        if n > rows.kept:
+            notes.append(Note("outliers", {"n": n - rows.kept, "done": "left out of"}))
         self._store(fit, rows, notes)
-
-    def _options(self, rows: Rows) -> Options:
-        return replace(super()._options(rows), exact=False)
 
     def _unknowns(self, rows: Rows) -> int:
         return rows.n_features + self.fit_intercept  # a line through as many rows is exact
 
-    def _start_parameters(self, rows: Rows) -> Parameters | None:  # noqa: ARG002
-        return getattr(self, "_lines_before", None)
-
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
-        family = fit.found.family
-        lines: Any = family.base if isinstance(family, Students) else family
-        constant = ~lines.whitener.any(axis=1)
+        constant = ~lines_of(fit.found.family).whitener.any(axis=1)
         if constant.any():
             columns = [column_names(self)[j] for j in np.flatnonzero(constant)]
             notes = [*notes, Note("columns_left_out", {"columns": columns})]
         fit.found.stats["start"] = "lines"
         super()._store(fit, rows, notes)
-        self._inputs = self._input_moments(lines, rows)
-
-    def _input_moments(self, lines: Lines, rows: Rows) -> dict[str, Floats]:
-        """Return the mean of the inputs and a root of their covariance, a row per direction."""
-        if self.fit_intercept:
-            root: Floats = np.asarray(np.linalg.pinv(lines.whitener), dtype=np.float64)
-            return {"mean": lines.centre, "root": root}
-        moments = mean_and_covariance(rows)  # lines through the origin are scaled about it
-        values, axes = np.linalg.eigh(moments.covariance)
-        root = (axes * np.sqrt(np.maximum(values, 0.0))).T
-        return {"mean": moments.mean, "root": root[len(root) + 1 - lines.q :]}
-
-    def _fitted(self) -> Parameters:
-        """Return the fitted lines in NumPy."""
-        parts = (self.weights_, self.intercept_, self.coef_, self.noise_)
-        weights, intercept, coef, noise = map(as_floats, parts)
-        lines = np.column_stack([intercept, coef])
-        found = {"weights": weights, "lines": lines, "variances": noise[:, None] ** 2}
-        if math.isinf(self.degrees_of_freedom_):
-            return found
-        return found | {"freedom": np.full((1, 1), self.degrees_of_freedom_)}
-
-    def _store_parameters(self, family: Family, found: Parameters, like: Array) -> None:  # noqa: ARG002
-        lines, k = found["lines"], len(found["lines"])
-        self.degrees_of_freedom_ = float(found.get("freedom", np.full((1, 1), math.inf))[0, 0])
-        noise = np.broadcast_to(np.sqrt(found["variances"][:, 0]), k)
-        values = (found["weights"], lines[:, 1:], lines[:, 0], noise)
-        names = ("weights_", "coef_", "intercept_", "noise_")
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, value if isinstance(like, np.ndarray) else move_like(value, like))
-
-    def _store_errors(self, weights: Floats | None, found: Parameters | None) -> None:
-        names = ("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_")
-        for name in (*names, "degrees_of_freedom_errors_"):
-            setattr(self, name, None)
-        if weights is None:
-            return
-        self.degrees_of_freedom_errors_ = freedom_error(found, self.degrees_of_freedom_)
-        if found is None:
-            found = {name: np.full(part.shape, np.nan) for name, part in self._fitted().items()}
-        noise = found["variances"][:, 0] / (2 * as_floats(self.noise_))  # of the square root
-        values = (weights, found["lines"][:, 1:], found["lines"][:, 0], noise)
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, move_like(value, self.coef_))
-
-    def _evaluator(self) -> Evaluator:
-        found = self._fitted()
-        weights = found.pop("weights")
-        centre = self._inputs["mean"]  # lines far from the origin keep their digits
-        level = found["lines"][:, 0] + found["lines"][:, 1:] @ centre
-        scale = float(np.sqrt(found["variances"].max()))
-        family = Lines(
-            separate_noise=True,
-            centre=centre,
-            whitener=np.eye(len(centre)),
-            y_centre=float(weights @ level / weights.sum()),
-            y_unit=scale if scale > 0 else 1.0,
-        )
-        return Evaluator.of(Students(family) if "freedom" in found else family, weights, found)
 
     def _prediction(self) -> RowFunction:
-        weights, lines = self._fitted()["weights"], self._fitted()["lines"]
-        mean = weights @ lines / weights.sum()
-        intercept, coef = float(mean[0]), mean[1:]
+        found = self._fitted()
+        weights = found["weights"] / found["weights"].sum()
+        intercept, coef = float(weights @ found["intercept"]), weights @ found["coef"]
 
         def predicted(x: Array) -> Any:
             return x @ move_like(coef, x) + intercept
@@ -417,7 +370,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
 
         if y is None and not isinstance(X, Source):
             return RowFunction(prior).evaluate(self, X)
-        return self._function(probabilities).evaluate(self, X, y)
+        return self._function("probabilities").evaluate(self, X, y)
 
     def predict_component(self, X: Any, y: Any = None) -> Any:
         """Return the most probable line of each row.
@@ -432,7 +385,7 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         array of int of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self._function(most_probable).evaluate(self, X, y)
+        return self._function("most_probable").evaluate(self, X, y)
 
     def sample(
         self, n_samples: int = 1, random_state: RandomState = None, *, X: Any = None
@@ -446,7 +399,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         random_state : int, generator or None; by default that of the estimator
         X : array of shape (n_samples, n_features), optional
             Inputs at which y is drawn. By default they are drawn too, from a Gaussian with the
-            mean and covariance of the inputs that were fitted.
+            mean and covariance of the inputs that were fitted; without intercepts, with mean 0
+            and their second moments.
 
         Returns
         -------
@@ -457,26 +411,19 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
         """
         rng = np.random.default_rng(self._seed(random_state))
         if X is None:
-            n, root = check_whole("n_samples", n_samples, 1), self._inputs["root"]
-            X = move_like(
-                self._inputs["mean"] + rng.normal(size=(n, len(root))) @ root, self.coef_
-            )
+            n, lines = check_whole("n_samples", n_samples, 1), lines_of(self._family)
+            noise = rng.normal(size=(n, lines.q - 1))
+            X = move_like(lines.centre + noise @ lines.root, self.coef_)
         else:
             X = RowFunction(lambda x: x).evaluate(self, X)
         found, n = self._fitted(), int(X.shape[0])
-        weights, lines = found["weights"], found["lines"]
+        weights = found["weights"]
         labels = rng.choice(len(weights), size=n, p=weights / weights.sum())
         noise = rng.normal(size=(n, 1)) * draw_scales(self.degrees_of_freedom_, n, rng)
-        offsets = lines[labels, 0] + (np.sqrt(found["variances"])[labels] * noise)[:, 0]
-        slopes = move_like(lines[labels, 1:], X)
+        offsets = found["intercept"][labels] + found["noise"][labels] * noise[:, 0]
+        slopes = move_like(found["coef"][labels], X)
         y = namespace_of(X).sum(X * slopes, axis=1) + move_like(offsets, X)
         return X, y, index_like(labels, X)
-
-    def _n_parameters(self) -> int:
-        q = len(self._inputs["root"]) + self.fit_intercept
-        k = self._k()
-        noise = k if self.noise_type == "separate" else 1
-        return k - 1 + k * q + noise + bool(np.isfinite(self.degrees_of_freedom_))
 
     def _title(self) -> str:
         k = self._k()
@@ -502,9 +449,8 @@ class RegressionMixture(RegressionMixtureDescription, MixtureEstimator, BaseEsti
 
     def _residuals(self, rows: RowSample, y: Floats) -> Floats:
         own, found = self._most_probable(rows, y), self._fitted()
-        lines = found["lines"][own]
-        apart = y - np.einsum("nd,nd->n", rows.x, lines[:, 1:]) - lines[:, 0]
-        return np.asarray(apart / np.sqrt(np.maximum(found["variances"][own, 0], 1e-300)))
+        apart = y - np.einsum("nd,nd->n", rows.x, found["coef"][own]) - found["intercept"][own]
+        return np.asarray(apart / np.maximum(found["noise"][own], 1e-150))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

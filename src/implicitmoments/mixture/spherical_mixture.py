@@ -8,25 +8,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.description import SphericalMixtureDescription
-from implicitmoments.mixture.estimator import Fit, Options
+from implicitmoments.estimator import FEATURES
+from implicitmoments.mixture.estimator import Fit
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
-from implicitmoments.moments.components import Components, component_stats
+from implicitmoments.moments.components import Components, spectrum_stats
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import restore_columns
 from implicitmoments.validation import (
-    check_even_order,
     check_option,
     check_variance,
     check_whole,
+    check_whole_or,
 )
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
-class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
+class SphericalMixture(GaussianEstimator):
     r"""Mixture of spherical Gaussians :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
 
     The search is that of :class:`GaussianMixture`, which fits components of other shapes. With an
@@ -48,9 +47,9 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
         The common variance :math:`\sigma^2`, where it is known; estimated by default.
     covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
         One variance for all components, or one each. The moments assume one for all.
-    order : {2, 4, 6} or "auto", default "auto"
-        The even order of the moment that is used. Components are decoded from it and from the
-        moment of one and a half times that order; with ``"auto"`` none are decoded.
+    order : 4 or "auto", default "auto"
+        With 4, components are decoded from the moments of orders 4 and 6; with ``"auto"`` none
+        are decoded.
     n_moves : int, default 40
         The most moves that a search makes on a sample; 0 for EM alone.
     max_iter : int, default 500
@@ -139,13 +138,24 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
+    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
+        **GaussianEstimator.parameters,
+        "covariances": ("variance_", "variance_errors_"),
+    }
     saved: ClassVar[Mapping[str, Any]] = {
         **GaussianEstimator.saved,
         "variance_": float | np.ndarray,
         "variance_errors_": float | np.ndarray | None,
         "decoded_components_": Components | None,
     }
-    spread = ("variance_", "variance_errors_")
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "Components": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"},
+        "Standard errors": {
+            "weight": "weight_errors_",
+            "variance": "variance_errors_",
+            FEATURES: "mean_errors_",
+        },
+    }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
         "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
@@ -154,28 +164,24 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     }
 
     def _type(self) -> str:
-        return "tied_spherical" if np.ndim(self.variance_) == 0 else "spherical"
+        return self.covariance_type
 
     def _families_of(self, covariance_type: str) -> list[Family]:
         return [Gaussians(covariance_type, variance=self.variance)]
 
-    def _options(self, rows: Rows) -> Options:
-        options = replace(super()._options(rows), n_moves=self.n_moves)
-        if self.order == "auto":
-            return options
-        return replace(options, initial="moments", order=int(self.order) // 2)
-
     def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
         components: Components | None = fit.found.stats.pop("components", None)
         super()._store(fit, rows, notes)
-        self.stats_ |= component_stats(components)
         if components is not None:  # a constant column is at the origin of the coordinates
             self.stats_["resolved"] = int(components.resolved.sum())
-            whole = [
-                restore_columns(part, self._constant_values, 0.0)
+            k, spectrum = len(components.weights), components.spectrum
+            if len(spectrum):
+                self.stats_ |= spectrum_stats((spectrum, components.floor, k, 4))
+            vectors, guesses = (
+                self._restored("means", part, 0.0)
                 for part in (components.vectors, components.guesses)
-            ]
-            components = replace(components, vectors=whole[0], guesses=whole[1])
+            )
+            components = replace(components, vectors=vectors, guesses=guesses)
         self.decoded_components_ = components
 
     def _title(self) -> str:
@@ -185,7 +191,7 @@ class SphericalMixture(SphericalMixtureDescription, GaussianEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole("max_iter", self.max_iter, 1)
-        check_even_order(self.order, 6)
+        check_whole_or("order", self.order, ("auto",), 4, 4)
         check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
         if self.order != "auto" and self.n_components == "auto":
             raise InputError(

@@ -8,17 +8,13 @@ of the rows there give the scores of single rows, for the sandwich.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, expect
-from implicitmoments.mixture.family import Family, Parameters, Places, all_coefficients
-
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool]]
+from implicitmoments.mixture.family import Family, Parameters
 
 STEP = 1e-3  # of the noise
 MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
@@ -26,15 +22,8 @@ UNINFORMED = 1e-8  # information per row below which a parameter has no standard
 MOST_NUMBERS = 2**34  # products that a computation may take: fewer rows are used beyond
 
 
-class Errors(NamedTuple):
-    """Standard errors of weights, and those of the parameters in the user's units."""
-
-    weights: Floats  # (k,)
-    parameters: Parameters | None  # None if the information is not positive definite
-
-
 @dataclass(frozen=True, eq=False)
-class _Chart:
+class Chart:
     """Steps of m free parameters: log weights of all components but the last, and others."""
 
     family: Family
@@ -43,37 +32,34 @@ class _Chart:
     steps: Parameters  # (c, q, ·) of each array (c, ·) that is not known, c = 1 if shared
 
     @property
-    def k(self) -> int:
-        """Number of components."""
-        return len(self.log_weights)
-
-    @property
     def m(self) -> int:
         """Number of free parameters."""
-        return self.k - 1 + sum(len(each) * int(each.shape[1]) for each in self.steps.values())
+        sizes = [len(steps) * int(steps.shape[1]) for steps in self.steps.values()]
+        return len(self.log_weights) - 1 + sum(sizes)
 
     def moved(self, size: float) -> tuple[Floats, Parameters]:
         """Return log weights (m, k) and parameters (m, c, ·) after one step each."""
-        logs = np.repeat(self.log_weights[None], self.m, axis=0)
-        logs[: self.k - 1, : self.k - 1] += size * np.eye(self.k - 1)
-        found = {
-            name: np.repeat(part[None], self.m, axis=0) for name, part in self.parameters.items()
-        }
-        start = self.k - 1
+        start = len(self.log_weights) - 1
+        logs = np.tile(self.log_weights, (self.m, 1))
+        logs[:start, :start] += size * np.eye(start)
+        logs -= np.log(np.exp(logs).sum(-1, keepdims=True))
+        found = {name: np.stack([part] * self.m) for name, part in self.parameters.items()}
         for name, steps in self.steps.items():
             c, q = steps.shape[:2]
-            rows = start + np.arange(c * q)
-            found[name][rows, np.repeat(np.arange(c), q)] += size * steps.reshape(
-                c * q, *steps.shape[2:]
-            )
+            rows, components = start + np.arange(c * q), np.repeat(np.arange(c), q)
+            found[name][rows, components] += size * steps.reshape(c * q, *steps.shape[2:])
             start += c * q
         return logs, found
 
     def coefficients(self, logs: Floats, parameters: Parameters) -> Floats:
         """Return coefficients (m, k, n_features), log weights included."""
-        found = all_coefficients(self.family, parameters)
-        found[..., 0] += logs - np.log(np.exp(logs).sum(-1, keepdims=True))
+        found = self.family.coefficients(parameters)[0]
+        found[..., 0] += logs
         return found
+
+    def values(self, logs: Floats, parameters: Parameters) -> Parameters:
+        """Return weights (m, k) and parameters in the user's units."""
+        return {"weights": np.exp(logs), **self.family.to_user(parameters)}
 
     def gradients(self, logs: Floats, parameters: Parameters, sums: Floats) -> Floats:
         """Return gradients (m, m) of the complete log-likelihoods of m sums at m parameters.
@@ -81,43 +67,36 @@ class _Chart:
         A step of one kind is taken in all components at once, because each step of a component
         changes its own part alone.
         """
-        shares = np.exp(logs) / np.exp(logs).sum(-1, keepdims=True)
         sizes = sums[..., 0]
-        found = [STEP * (sizes - sizes.sum(-1, keepdims=True) * shares)[:, :-1]]
+        found = [STEP * (sizes - sizes.sum(-1, keepdims=True) * np.exp(logs))[:, :-1]]
         for name, steps in self.steps.items():
-            changes = STEP * np.moveaxis(steps, 1, 0)  # (q, c, ·)
-            slopes = np.stack(
-                [
-                    self._level(sums, parameters, name, change)
-                    - self._level(sums, parameters, name, -change)
-                    for change in changes
-                ],
-                axis=-1,
-            )
-            if len(steps) < self.k:  # shared by all components
+            slopes = np.zeros((*sums.shape[:-1], steps.shape[1]))
+            for q, change in enumerate(STEP * np.moveaxis(steps, 1, 0)):
+                for sign in (1, -1):
+                    moved = parameters | {name: parameters[name] + sign * change}
+                    slopes[..., q] += sign * self.family.complete_level(sums, moved) / 2
+            if len(steps) == 1:  # of all components, which may be one
                 slopes = slopes.sum(1, keepdims=True)
-            found.append(slopes.reshape(len(sums), -1) / 2)
+            found.append(slopes.reshape(len(sums), -1))
         return np.hstack(found)
-
-    def _level(self, sums: Floats, parameters: Parameters, name: str, change: Floats) -> Floats:
-        """Return complete log-likelihoods (m, k) after a change of one array."""
-        return self.family.complete_level(sums, parameters | {name: parameters[name] + change})
 
 
 def standard_errors(
     sample: Sample, weights: Floats, parameters: Parameters, n: float, *, robust: bool
-) -> Errors:
-    """Return standard errors of a mixture that was fitted to n rows, from a sample of them.
+) -> Parameters:
+    """Return standard errors of weights and parameters, with the names and shapes of attributes.
 
-    ``parameters`` are in the units of the family.
+    Of a mixture that was fitted to n rows, from a sample of them; ``parameters`` are in the units
+    of the family. They are NaN where the information is not positive definite.
     """
-    family = sample.family.plain()
-    unknown = Errors(np.full(len(weights), np.nan), None)
+    family = sample.family.plain().unshared()
+    unknown = {"weights": weights, **family.to_user(parameters)}
+    unknown = {name: np.full(np.shape(part), np.nan) for name, part in unknown.items()}
     try:
-        chart = _Chart(family, np.log(weights), parameters, family.steps(parameters))
+        chart = Chart(family, np.log(weights), parameters, family.steps(parameters))
         if chart.m > MOST_PARAMETERS:
             return unknown
-        information, outer = _information(replace(sample, family=family), chart)
+        information, outer = measure_information(replace(sample, family=family), chart)
         # rows say nothing of degrees of freedom at their bound
         known = np.diag(information) > UNINFORMED * STEP**2 * sample.n
         inside = np.ix_(known, known)
@@ -129,46 +108,30 @@ def standard_errors(
         inverse = inverse @ outer[inside] @ inverse
     if not np.all(np.diag(inverse) > 0):
         return unknown
-    covariance = np.zeros_like(information)
-    covariance[inside] = inverse * (sample.n / n)
-    free = len(weights) - 1
-    turn = STEP * (np.diag(weights) - np.outer(weights, weights))[:free]
-    ahead, behind = (family.to_user(chart.moved(size)[1]) for size in (STEP, -STEP))
-    errors = {
-        name: _deviations((ahead[name] - behind[name]) / 2, covariance, known)
-        for name in parameters
-    }
-    return Errors(_deviations(turn, covariance[:free, :free], known[:free]), errors)
+    ahead, behind = (chart.values(*chart.moved(size)) for size in (STEP, -STEP))
+    errors = {}
+    for name in unknown:
+        turn = (ahead[name] - behind[name]).reshape(chart.m, -1) / 2
+        squares = (turn[known] * (inverse @ turn[known])).sum(0) * (sample.n / n)
+        squares[np.any(turn[~known] != 0, axis=0)] = np.nan
+        errors[name] = np.sqrt(squares).reshape(unknown[name].shape)
+    return errors
 
 
-def _deviations(changes: Floats, covariance: Floats, known: Mask) -> Floats:
-    """Return the standard errors (·) of numbers that m steps change by (m, ·).
-
-    They are NaN where an unknown step changes them.
-    """
-    flat = changes.reshape(len(covariance), math.prod(changes.shape[1:]))
-    squares = (flat * (covariance @ flat)).sum(0)
-    squares[np.any(flat[~known] != 0, axis=0)] = np.nan
-    return np.asarray(np.sqrt(squares)).reshape(changes.shape[1:])
-
-
-def _information(sample: Sample, chart: _Chart) -> tuple[Floats, Floats]:
+def measure_information(sample: Sample, chart: Chart) -> tuple[Floats, Floats]:
     """Return the observed information (m, m), and products of scores of rows, per step."""
-    rows = _affordable_rows(sample, chart.m * chart.k)
-    factor = sample.n / float(sample.weights[rows].sum())
+    k, s = len(chart.log_weights), sample.family.n_own
+    few = sample.thinned(max(MOST_NUMBERS // (4 * chart.m * k * s), 1_000))
+    factor = sample.n / few.n
     # proportions add to the spread of the estimates, counts repeat rows
     counts = bool(np.all(sample.weights == np.round(sample.weights)))
     sides = [chart.moved(STEP), chart.moved(-STEP)]
     coefficients = [chart.coefficients(*side) for side in sides]
-    shape = (chart.m, chart.k, sample.features.shape[1])
-    outer, sums = np.zeros((chart.m, chart.m)), [np.zeros(shape) for _ in sides]
-    size = max(64, 2**21 // (chart.m * chart.k))
-    for start in range(0, len(rows), size):
-        some = rows[start : start + size]
-        features, weights = sample.features[some], sample.weights[some]
+    outer, sums = np.zeros((chart.m, chart.m)), np.zeros((2, chart.m, k, s))
+    for _, features, weights in few.blocks(chart.m * k):
         logs = []
         for side, each in enumerate(coefficients):
-            log_density, _, part = expect(sample.family, each, features, weights)
+            log_density, _, part = expect(few.family, each, features, weights)
             sums[side] += np.asarray(part)
             logs.append(np.asarray(log_density))
         scores = (logs[0] - logs[1]) / 2  # in units of the steps
@@ -176,10 +139,3 @@ def _information(sample: Sample, chart: _Chart) -> tuple[Floats, Floats]:
     ahead, behind = (chart.gradients(*side, part) for side, part in zip(sides, sums, strict=True))
     information = (behind - ahead) / 2
     return factor * (information + information.T) / 2, factor * outer
-
-
-def _affordable_rows(sample: Sample, n_components: int) -> Places:
-    """Return evenly spaced rows of a sample, as many as the computation may take."""
-    n, s = sample.features.shape
-    most = max(MOST_NUMBERS // (4 * n_components * s), 1_000)
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)

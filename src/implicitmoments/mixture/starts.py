@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from sklearn.cluster import kmeans_plusplus
+from sklearn.metrics import pairwise_distances_argmin
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
@@ -19,8 +21,7 @@ from implicitmoments.mixture.moves import (
     try_splits,
 )
 from implicitmoments.moments.components import Components, find_components
-from implicitmoments.moments.hermite_problem import all_rows
-from implicitmoments.problems import SphericalMixtureProblem
+from implicitmoments.moments.problems import SphericalMixtureProblem
 from implicitmoments.rows import Rows
 
 GROUPS = 6  # micro-components per component
@@ -28,20 +29,25 @@ ROWS_PER_GROUP = 10  # on which their centres are found
 LLOYD_STEPS = 2
 GROWTH_STEPS = 25  # of EM after each round of splits
 PATIENCE = 2  # crossings in a row that bring nothing
+MOST_CROSSINGS = 8  # in all: where rows are few, they may bring a little without end
 AGREE = 0.1  # nats within which two searches have one optimum
 CROSSED_NUMBERS = 1e6  # rows times components of the starts that are crossed at once
 
 
 def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) -> Floats:
     """Return the sums (g, s) of small groups of rows: k-means of some rows, then of all."""
-    points = sample.family.points(sample.features)
+    points = np.ascontiguousarray(sample.family.points(sample.features))
     some = points[rng.permutation(len(points))[: ROWS_PER_GROUP * n_groups]]
-    centres = points_apart(some, min(n_groups, len(some)), rng)
+    seed = int(rng.integers(2**31))
+    centres = kmeans_plusplus(some, min(n_groups, len(some)), random_state=seed, n_local_trials=1)[
+        0
+    ]
     for _ in range(LLOYD_STEPS):
-        centres = group_sums(some, nearest(some, centres))
+        centres = group_sums(some, pairwise_distances_argmin(some, centres))
         centres = centres[:, 1:] / centres[:, :1]
+    labels = pairwise_distances_argmin(points, centres)
     weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
-    return group_sums(weighted, nearest(points, centres))[:, 1:].astype(np.float64)
+    return group_sums(weighted, labels)[:, 1:].astype(np.float64)
 
 
 def group_sums(rows: Floats, labels: Places) -> Floats:
@@ -50,28 +56,6 @@ def group_sums(rows: Floats, labels: Places) -> Floats:
     cuts = np.unique(labels[order], return_index=True)[1]
     sizes = np.diff(np.append(cuts, len(rows)))[:, None].astype(rows.dtype)
     return np.hstack([sizes, np.add.reduceat(rows[order], cuts)])
-
-
-def nearest(points: Floats, centres: Floats) -> Places:
-    """Return the nearest centre of each point, (n,)."""
-    half = 0.5 * (centres**2).sum(1)[:, None]
-    parts = range(0, len(points), 4096)
-    found = [(half - centres @ points[i : i + 4096].T).argmin(0) for i in parts]
-    return np.concatenate(found)
-
-
-def points_apart(points: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """Return k of some points by k-means++ (Arthur and Vassilvitskii 2007)."""
-    lengths, distances = (points**2).sum(1), np.full(len(points), np.inf)
-    chosen = [int(rng.integers(len(points)))]
-    while len(chosen) < k:
-        last = chosen[-1]
-        new = np.maximum(lengths - 2 * (points @ points[last]) + lengths[last], 0)
-        distances = np.minimum(distances, new)
-        cumulated = np.cumsum(distances)
-        place = np.searchsorted(cumulated, rng.random() * cumulated[-1])
-        chosen.append(min(int(place), len(points) - 1))
-    return points[chosen]
 
 
 def merge_groups(sample: Sample, sums: Floats, k: int) -> Iterator[Floats]:
@@ -181,30 +165,31 @@ def find_optimum(
     rng: np.random.Generator,
     max_moves: int = 40,
     patience: int = PATIENCE,
-    start: Floats | None = None,
+    starts: Floats | None = None,
 ) -> Improved:
-    """Search for the most likely mixture of k components.
+    """Search for the most likely mixture of k components, from starts (B, k, s) if there are any.
 
-    Moves improve the best of some starts. Where they leave doubt, the mixture is crossed with
+    Moves improve the best of the starts. Where they leave doubt, the mixture is crossed with
     other starts until so many batches in a row bring nothing. The result is settled if there is
     no doubt, or if the last crossing brought nothing.
     """
     near = sample.family.similar_if_near
     affordable = int(CROSSED_NUMBERS / (len(sample.weights) * k))
     n_starts = 2 if near else min(max(affordable, 4), 8)
-    if near and start is None:
-        start = leading_start(sample, k, rng, patience)
-        patience = patience if start is None else 0  # crossings were tried there
-    if start is None:
+    if near and starts is None:
+        leading = leading_start(sample, k, rng, patience)
+        if leading is not None:  # crossings were tried there
+            starts, patience = leading[None], 0
+    if starts is None:
         starts = first_starts(sample, k, n_starts, rng)
-    else:
-        starts = (start * (sample.n / start[:, 0].sum()))[None]
     sample = sample.in_single(starts[0])
     levels, ends = brief_em(sample, starts)
     agree = int((levels > levels.max() - AGREE).sum()) > 2
     best = improve(sample, ends[levels.argmax()], rng, max_moves)
     others, failed = ends[np.argsort(-levels)[1:]], 0
-    while failed < patience and not (agree or (near and best.settled)):
+    for _ in range(MOST_CROSSINGS):
+        if failed >= patience or agree or (near and best.settled):
+            break
         if not len(others):
             others = brief_em(sample, other_starts(sample, k, n_starts, rng))[1]
         levels, crossed = cross(sample, best.sums, others)
@@ -232,7 +217,8 @@ def given_start(sample: Sample, k: int, given: Parameters, rng: np.random.Genera
 
 def sums_around(sample: Sample, means: Floats) -> Floats:
     """Return the sums (k, s) of the rows nearest to each mean; a small part of all for none."""
-    labels = nearest(sample.family.points(sample.features), means)
+    points = np.ascontiguousarray(sample.family.points(sample.features))
+    labels = pairwise_distances_argmin(points, means.astype(points.dtype))
     weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
     part = 1e-3 / len(means) * sample.total[: sample.family.n_own]
     sums = np.tile(part, (len(means), 1))
@@ -241,9 +227,9 @@ def sums_around(sample: Sample, means: Floats) -> Floats:
 
 
 def decoded_start(
-    sample: Sample, sums: Floats, order: int | None, rng: np.random.Generator
+    sample: Sample, sums: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Components] | None:
-    """Return spherical components (k, s) decoded from moments of orders 2r and 3r.
+    """Return spherical components (k, s) decoded from moments of orders 4 and 6.
 
     The variance that is taken out of the moments is that of a mixture (k, s).
     """
@@ -255,7 +241,7 @@ def decoded_start(
     try:
         # degenerate rows divide by zero; what follows is checked to be finite
         with np.errstate(all="ignore"):
-            found = find_components(all_rows(problem), k, order, int(rng.integers(2**31)))
+            found = find_components(problem, k, int(rng.integers(2**31)))
     except (ValueError, np.linalg.LinAlgError):
         return None
     if not np.isfinite(found.guesses).all():

@@ -37,7 +37,7 @@ class Students(Family):
     (1, 1).
     """
 
-    base: Any  # Gaussians or Lines
+    base: Gaussians | Lines
     fastest: float = FASTEST
 
     needs_logits = True
@@ -45,7 +45,8 @@ class Students(Family):
     @classmethod
     def of(cls, base: Gaussians | Lines) -> Students:
         """Wrap a family; its components have all coefficients of their own."""
-        return cls(base.unshared())
+        family: Any = base.unshared()
+        return cls(family)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -80,15 +81,6 @@ class Students(Family):
     def prepare(self, rows: Rows) -> Students:
         """Return the family in the units of some rows."""
         return replace(self, base=self.base.prepare(rows))
-
-    def units(self) -> dict[str, Any]:
-        """Return those of the family."""
-        found: dict[str, Any] = self.base.units()
-        return found
-
-    def with_units(self, units: dict[str, Any]) -> Students:
-        """Return the family with units."""
-        return replace(self, base=self.base.with_units(units))
 
     def features(self, block: Block) -> Array:
         """Return the features of the family between two constants."""
@@ -165,14 +157,14 @@ class Students(Family):
         return int(self.base.n_parameters(k)) + 1
 
     def to_user(self, parameters: Parameters) -> Parameters:
-        """Return those of the family in the user's units."""
+        """Return those of the family in the user's units, and ν."""
         found: Parameters = self.base.to_user(parameters)
-        return found
+        return found | {"freedom": parameters["freedom"][..., 0, 0]}
 
-    def from_user(self, parameters: Parameters) -> Parameters:
-        """Return those of the family in its units."""
-        found: Parameters = self.base.from_user(parameters)
-        return found
+    def from_user(self, given: Parameters) -> Parameters:
+        """Return those of the family in its units, and ν."""
+        found: Parameters = self.base.from_user(given)
+        return found | {"freedom": np.reshape(given["freedom"], (1, 1))}
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return those of the family, and ν."""
@@ -244,12 +236,3 @@ def draw_scales(freedom: float, n: int, rng: np.random.Generator) -> Any:
     if np.isinf(freedom):
         return 1.0
     return np.sqrt(freedom / 2 / rng.standard_gamma(freedom / 2, size=(n, 1)))
-
-
-def freedom_error(errors: Parameters | None, freedom: float) -> float:
-    """Return the standard error of degrees of freedom: NaN at a bound, 0 for Gaussians."""
-    if np.isinf(freedom):
-        return 0.0
-    if errors is None or not LEAST < freedom < MOST:
-        return float("nan")
-    return float(errors["freedom"][0, 0])

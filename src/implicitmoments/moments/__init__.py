@@ -1,26 +1,32 @@
-"""4 · Moments: problems, averages over rows, the recursions and their results."""
+"""Moments of any order: problems, one recursion, answers to queries and components."""
 
-from implicitmoments.moments.chain import Frame, SymmetricChain
-from implicitmoments.moments.closed_form import BalancedMoments, noise_floor, split_order
-from implicitmoments.moments.components import Components
-from implicitmoments.moments.estimate import implicit_moments
-from implicitmoments.moments.hermite_problem import FramedRows, HermiteProblem
-from implicitmoments.moments.implicit import (
-    Run,
-    StepReport,
-    distances_to_truth,
-    projected_moment,
+from implicitmoments.moments.activations import (
+    Activation,
+    as_activation,
+    cosine,
+    leaky_relu,
 )
-from implicitmoments.moments.problem import MomentProblem
-from implicitmoments.moments.result import ClosedFormMoments, ImplicitMoments, PaperMoments
-from implicitmoments.moments.split_mean import SplitMean
-from implicitmoments.moments.subspace import top_subspace
+from implicitmoments.moments.components import Components
+from implicitmoments.moments.problems import (
+    ActivationSumProblem,
+    HermiteProblem,
+    PairwiseDifferenceProblem,
+    RegressionMixtureProblem,
+    SphericalMixtureProblem,
+)
+from implicitmoments.moments.results import ImplicitMoments, implicit_moments
 
 __all__ = [
-    "ClosedFormMoments",
+    "Activation",
+    "ActivationSumProblem",
     "Components",
     "HermiteProblem",
-    "MomentProblem",
-    "PaperMoments",
+    "ImplicitMoments",
+    "PairwiseDifferenceProblem",
+    "RegressionMixtureProblem",
+    "SphericalMixtureProblem",
+    "as_activation",
+    "cosine",
     "implicit_moments",
+    "leaky_relu",
 ]

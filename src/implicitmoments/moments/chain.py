@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,17 +22,20 @@ from implicitmoments.arrays import (
     Array,
     descending_eigh,
     eye_like,
-    gram,
     index_like,
     move_like,
+    multiply_into,
     namespace_of,
     outer_rows,
     pair_rows,
     turned,
 )
-from implicitmoments.moments.pair_window import PairWindow
+
+Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
+# Columns per panel of sorted quadruples: 5 to 8 are fastest on a CPU, 7 to 10 on an H200.
+PANEL = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +57,10 @@ class Frame:
     @property
     def noise(self) -> Array:
         """Covariance (p, p) of standard Gaussian noise in the frame; the constant has none."""
-        xp = namespace_of(self.basis)
         covariance = eye_like(self.p, self.basis) / self.scale**2
         if self.height is None:
             return covariance
-        return xp.concat([covariance[:1, :] * 0, covariance[1:, :]])
+        return namespace_of(self.basis).concat([covariance[:1, :] * 0, covariance[1:, :]])
 
     def points(self, x: Array) -> Array:
         """Map points (n, d) to coordinates (n, p)."""
@@ -103,15 +105,14 @@ class SymmetricChain:
         """Return the dimension after n steps."""
         return int(self.steps[n - 1].shape[0]) if n else 1
 
+    @property
+    def width(self) -> int:
+        """Numbers computed for each row by a step."""
+        return self.p * max(map(self.dim, range(self.order + 1)))
+
     def extend(self, step: Array) -> SymmetricChain:
         """Return the chain with one more step."""
         return SymmetricChain((*self.steps, step), self.noise)
-
-    def first(self, order: int) -> SymmetricChain:
-        """Return the chain of the first steps; this one, with what it has computed, for all."""
-        if order == self.order:
-            return self
-        return SymmetricChain(self.steps[:order], self.noise)
 
     def like(self, other: Array) -> SymmetricChain:
         """Return the chain in the library, the precision and on the device of an array."""
@@ -151,8 +152,7 @@ class SymmetricChain:
         """Whether the first step is the identity: all of R^p is kept."""
         if not self.steps or self.dim(1) != self.p:
             return False
-        xp = namespace_of(self.noise)
-        return bool(xp.all(self.steps[0] == eye_like(self.p, self.noise)))
+        return bool(namespace_of(self.noise).all(self.steps[0] == eye_like(self.p, self.noise)))
 
     @cached_property
     def _second_step_on_pairs(self) -> Array:
@@ -160,10 +160,9 @@ class SymmetricChain:
         xp, p = namespace_of(self.noise), self.p
         step = split_slot(self.steps[1], p)
         i, j = np.triu_indices(p)
-        above = xp.reshape(step, (step.shape[0], p * p))
-        below = xp.reshape(xp.permute_dims(step, (0, 2, 1)), (step.shape[0], p * p))
+        both = xp.reshape(step + xp.permute_dims(step, (0, 2, 1)), (step.shape[0], p * p))
         halves = move_like(np.where(i == j, 0.5, 1.0), step)
-        return xp.take(above + below, index_like(i * p + j, step), axis=1) * halves[None, :]
+        return xp.take(both, index_like(i * p + j, step), axis=1) * halves[None, :]
 
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).
@@ -181,8 +180,8 @@ class SymmetricChain:
         # rows (a, j'), columns b, so that the Gram matrix is indexed (a, j', a', j)
         slots = xp.permute_dims(split_slot(self.steps[-1], p), (0, 2, 1))
         split = xp.reshape(slots, (k * p, self.dim(r - 1)))
-        gram = xp.reshape(split @ xp.matrix_transpose(split), (k, p, k, p))
-        swap = xp.reshape(xp.permute_dims(gram, (0, 3, 2, 1)), (k * p, k * p))
+        products = xp.reshape(split @ xp.matrix_transpose(split), (k, p, k, p))
+        swap = xp.reshape(xp.permute_dims(products, (0, 3, 2, 1)), (k * p, k * p))
         return (eye + r * swap) / (r + 1)
 
 
@@ -193,8 +192,7 @@ def split_slot(step: Array, p: int) -> Array:
 
 def contract(before: Array, after: Array, noise: Array) -> Array:
     """Contract the slots of two successive steps through the noise: (k_n, k_{n-2})."""
-    xp = namespace_of(noise)
-    p = noise.shape[0]
+    xp, p = namespace_of(noise), noise.shape[0]
     first, second = split_slot(before, p), split_slot(after, p)
     # Σ_{a,l} second[o, a, l] (J · first)[a, l, b]
     mixed = xp.permute_dims(first @ noise, (0, 2, 1))  # (a, l, b)
@@ -209,23 +207,26 @@ def lift(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
     from (k_{a-1}, k_{b-1}) to (k_a, k_b), for steps (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p).
     """
     xp = namespace_of(noise)
-    phi, theta = split_slot(left, noise.shape[0]), split_slot(right, noise.shape[0])
+    phi = split_slot(left, noise.shape[0])
     joined = xp.permute_dims(phi, (0, 2, 1)) @ matrix  # (k_a, p, k_{b-1})
     joined = xp.permute_dims(joined, (0, 2, 1)) @ noise  # (k_a, k_{b-1}, p)
-    flat = xp.reshape(joined, (phi.shape[0], -1))
-    return flat @ xp.matrix_transpose(xp.reshape(theta, (theta.shape[0], -1)))
+    return xp.reshape(joined, (phi.shape[0], -1)) @ xp.matrix_transpose(right)
 
 
 def drop(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
     """Return the adjoint of :func:`lift`: from (k_a, k_b) to (k_{a-1}, k_{b-1})."""
-    xp = namespace_of(noise)
-    phi, theta = split_slot(left, noise.shape[0]), split_slot(right, noise.shape[0])
+    xp, p = namespace_of(noise), noise.shape[0]
+    phi = split_slot(left, p)
     # φ[o, a, j] B[o, q] θ[q, b, l] J[j, l]
-    outer = matrix @ xp.reshape(theta, (theta.shape[0], -1))  # (k_a, k_{b-1}·p)
-    outer = xp.reshape(outer, (phi.shape[0], theta.shape[1], -1)) @ noise  # (k_a, k_{b-1}, p)
+    outer = split_slot(matrix @ right, p) @ noise  # (k_a, k_{b-1}, p)
     first = xp.reshape(xp.permute_dims(phi, (1, 0, 2)), (phi.shape[1], -1))  # (k_{a-1}, k_a·p)
-    second = xp.reshape(xp.permute_dims(outer, (0, 2, 1)), (-1, theta.shape[1]))
+    second = xp.reshape(xp.permute_dims(outer, (0, 2, 1)), (-1, outer.shape[1]))
     return first @ second
+
+
+def split_order(n: int) -> tuple[int, int]:
+    """Return (a, b) with a + b = n, in halves."""
+    return n // 2, n - n // 2
 
 
 def mixed_coefficients(a: int, b: int) -> list[float]:
@@ -240,88 +241,197 @@ def mixed_coefficients(a: int, b: int) -> list[float]:
     ]
 
 
+def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list[Array]:
+    r"""Return a form on U_a × U_b after 0, 1, … contractions with the noise, times factors.
+
+    For a symmetric tensor T of order a + b with this form,
+    :math:`\langle T, He_{a+b}(x) \rangle` is the sum over n of :math:`p_{a-n}^\top F_n p_{b-n}`.
+    """
+    forms = [form]
+    for n in range(min(a, b)):
+        left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
+        forms.append(drop(forms[-1], left, right, chain.noise))
+    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
+    return [coefficient * matrix for coefficient, matrix in pairs]
+
+
 @dataclass(frozen=True, eq=False)
-class ChainWindow:
-    """A window over a chain: the span of some rows of ``U_r ⊗ R^p``."""
+class Window:
+    r"""The candidates for the next subspace: the nearly symmetric tensors of ``U_r ⊗ R^p``.
+
+    Over all of R^p they are the symmetric p × p matrices; their coordinates are the entries on and
+    above the diagonal, those above times :math:`\sqrt 2`.
+    """
 
     chain: SymmetricChain
-    basis: Array  # (dim, k_r · p), orthonormal rows, eigenvectors of the symmetriser
+    # (dim, k_r · p), orthonormal rows, eigenvectors of the symmetriser; None for all of R^p
+    basis: Array | None
     symmetry: Array | None = None  # (dim,), their eigenvalues; None if all are 1
 
     @property
-    def exact(self) -> bool:
-        """Whether all of its tensors are symmetric, as at order 1."""
-        return self.chain.order == 0
+    def p(self) -> int:
+        """Length of a point."""
+        return self.chain.p
 
     @property
     def dim(self) -> int:
         """Number of coordinates."""
-        return int(self.basis.shape[0])
-
-    def features(self, images: list[Array], points: Array, root: Array | None) -> Array:  # noqa: ARG002
-        """Map rows into the window as by one more step of the chain.
-
-        Times ``root``, by which ``images`` are multiplied already.
-        """
-        xp = namespace_of(points)
-        made = outer_rows(images[-1], points) @ xp.matrix_transpose(self.basis)
-        if self.chain.order:
-            made -= self.chain.order * (images[-2] @ xp.matrix_transpose(self.contraction))
-        return made
-
-    def gram_sums(self, images: list[Array], points: Array, root: Array | None) -> Array:
-        """Sum the outer products of the features of rows, (dim, dim)."""
-        return gram(self.features(images, points, root))
-
-    def gram(self, sums: Array, lower: list[Array]) -> Array:  # noqa: ARG002 (of pairs)
-        """Return the Gram matrix of the features from ``gram_sums``: it is the same."""
-        return sums
-
-    @cached_property
-    def contraction(self) -> Array:
-        """The contraction of the last slot of the chain with that of the window."""
-        return contract(self.chain.steps[-1], self.basis, self.chain.noise)
-
-    def lift(self, matrix: Array) -> Array:
-        """Lift onto the basis as onto a step."""
-        return lift(matrix, self.basis, self.basis, self.chain.noise)
+        return self.p * (self.p + 1) // 2 if self.basis is None else int(self.basis.shape[0])
 
     def step(self, rows: Array) -> Array:
-        """Return rows as combinations of the basis."""
-        return rows @ self.basis
+        """Return tensors given by coordinates (n, dim) as rows of a step of the chain."""
+        if self.basis is not None:
+            return rows @ self.basis
+        return namespace_of(rows).reshape(self.matrices(rows), (rows.shape[0], -1))
+
+    def extend(self) -> SymmetricChain:
+        """Return the chain with all candidates as its last step."""
+        return self.chain.extend(self.step(eye_like(self.dim, self.chain.noise)))
+
+    @cached_property
+    def pairs(self) -> tuple[Array, Array, Array]:
+        """Row and column of each coordinate of a symmetric matrix, and its factor."""
+        i, j = np.triu_indices(self.p)
+        noise = self.chain.noise
+        factors = move_like(np.where(i == j, 1.0, math.sqrt(2.0)), noise)
+        return index_like(i, noise), index_like(j, noise), factors
+
+    def coordinates(self, matrix: Array) -> Array:
+        """Turn a symmetric matrix (p, p) into coordinates (dim,)."""
+        i, j, factors = self.pairs
+        return namespace_of(matrix).take(flat(matrix), i * self.p + j, axis=0) * factors
+
+    def matrices(self, coordinates: Array) -> Array:
+        """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
+        xp, p = namespace_of(coordinates), self.p
+        i, j = np.triu_indices(p)
+        place = np.empty((p, p), dtype=np.int64)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        scaled = coordinates / move_like(self.pairs[2], coordinates)[None, :]
+        return xp.reshape(xp.take(scaled, index_like(place.ravel(), scaled), axis=1), (-1, p, p))
+
+    def lift(self, matrix: Array) -> Array:
+        r"""Return the symmetric product :math:`A \otimes_s J` of a matrix with the noise.
+
+        :math:`\langle X, (A \otimes_s J) Y \rangle = (\mathrm{tr}\, XAYJ + \mathrm{tr}\, XJYA)/2`.
+        """
+        xp, (i, j, factors) = namespace_of(matrix), self.pairs
+
+        def pick(array: Array, rows: Array, columns: Array) -> Array:
+            return xp.take(xp.take(array, rows, axis=0), columns, axis=1)
+
+        def half(left: Array, right: Array) -> Array:
+            return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
+
+        product = half(matrix, self.chain.noise) + half(self.chain.noise, matrix)
+        return factors[:, None] * factors[None, :] * product / 4
+
+    def fourth_moment(self, quadruples: Array, square: Array, mass: Array) -> Array:
+        r"""Return M_4 on symmetric matrices, (dim, dim).
+
+        From the means of sorted products :math:`x_a x_b x_c x_d`, of :math:`x x^\top` and of 1,
+        all with the weights of order 4. With q and j the coordinates of :math:`x x^\top` and J
+        it is :math:`E[(q - j)(q - j)^\top] - 4\, E[x x^\top] \otimes_s J + 2\, J \otimes_s J`.
+        """
+        xp, noise = namespace_of(square), self.chain.noise
+        places = index_like(quadruple_places(self.p).ravel(), square)
+        raw = xp.reshape(xp.take(quadruples, places, axis=0), (self.dim, self.dim))
+        factors, j = self.pairs[2], self.coordinates(noise)
+        across = j[:, None] * (self.coordinates(square) - j * (mass / 2))[None, :]
+        product = raw * factors[:, None] * factors[None, :]
+        lifted = self.lift(2 * mass * noise - 4 * square)
+        return product - across - xp.matrix_transpose(across) + lifted
 
 
-Window: TypeAlias = PairWindow | ChainWindow
+def flat(array: Array) -> Array:
+    """Return the entries of an array in one row."""
+    return namespace_of(array).reshape(array, (-1,))
 
 
 def open_window(chain: SymmetricChain, k: int, near: float = NEARLY_SYMMETRIC) -> Window:
     """Return the directions over a chain that the symmetriser keeps above ``near``, at least k."""
     if chain.order == 0:
-        return ChainWindow(chain, eye_like(chain.p, chain.noise))
+        return Window(chain, eye_like(chain.p, chain.noise))
     if chain.order == 1 and chain.whole:
-        return PairWindow(chain.noise)
+        return Window(chain, None)
     values, vectors = descending_eigh(chain.symmetriser())
     symmetric = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > near)
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(symmetric, k), room, int(values.shape[0]))
-    return ChainWindow(chain, turned(vectors[:, :kept]), values[:kept])
+    return Window(chain, turned(vectors[:, :kept]), values[:kept])
 
 
-def assemble_form(
-    chain: SymmetricChain, means: Sequence[Array], a: int, b: int, window: Window | None = None
-) -> Array:
+def assemble_form(chain: SymmetricChain, means: Sequence[Array], a: int, b: int) -> Array:
     r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
 
     From the means (k_{a-n}, k_{b-n}) of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a. For
     a = b = n it is :math:`\sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})`, with :math:`Q_j` the
-    mean of :math:`c\, p_j p_j^\top`; a window over a chain of order n − 1 may then replace U_n.
+    mean of :math:`c\, p_j p_j^\top`.
     """
     coefficients = mixed_coefficients(a, b)
     total = coefficients[a] * means[a]
     for j in range(1, a + 1):  # Horner's scheme in the lift
-        if j == a and window is not None:
-            lifted = window.lift(total)
-        else:
-            lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
+        lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
         total = lifted + coefficients[a - j] * means[a - j]
     return total
+
+
+def sum_quadruples(points: Array, weighted: Array) -> Array:
+    r"""Sum :math:`x_a x_b x_c x_d` over rows, for a ≤ b ≤ c ≤ d; some others too.
+
+    A fourth moment does not depend on the order of its slots, so a third of all products of two
+    pairs is enough. Columns b are taken in panels of ``PANEL``. Each panel is the product of all
+    pairs (a, b) with all pairs (c, d) from its first column on.
+
+    Parameters
+    ----------
+    points, weighted : arrays of shape (n, p)
+        The points, and the points times their weights.
+
+    Returns
+    -------
+    array of shape (n_quadruples,)
+        The panels one after the other, at the places of ``quadruple_places``.
+    """
+    xp, p = namespace_of(points), int(points.shape[1])
+    right, left = turned(points), turned(weighted)
+    later, starts = _later_pairs(left, right), _starts(p)
+    panels = []
+    for first in range(0, p, PANEL):
+        columns = range(first, min(first + PANEL, p))
+        earlier = xp.concat([right[b, :][None, :] * right[: b + 1, :] for b in columns])
+        panels.append(flat(earlier @ xp.matrix_transpose(later[starts[first] :, :])))
+    return xp.concat(panels)
+
+
+def _later_pairs(left: Array, right: Array) -> Array:
+    """Return the products of column c with columns d ≥ c, written in place: (pairs, n)."""
+    xp, starts = namespace_of(right), _starts(int(right.shape[0]))
+    made = xp.empty((starts[-1], right.shape[1]), dtype=right.dtype, device=right.device)
+    for c in range(len(starts) - 1):
+        multiply_into(made[starts[c] : starts[c + 1], :], left[c, :][None, :], right[c:, :])
+    return made
+
+
+@cache
+def quadruple_places(p: int) -> Integers:
+    """Return where ``sum_quadruples`` has the product of two pairs, (dim, dim)."""
+    i, j = np.triu_indices(p)
+    slots = np.broadcast_arrays(i[:, None], j[:, None], i[None, :], j[None, :])
+    a, b, c, d = np.sort(np.stack(slots), axis=0)
+    starts, offset = np.array(_starts(p)), 0
+    places = np.empty(a.shape, dtype=np.int64)
+    for first in range(0, p, PANEL):
+        last = min(first + PANEL, p)
+        inside = (b >= first) & (b < last)
+        width = int(starts[p] - starts[first])
+        row = (b * (b + 1) - first * (first + 1)) // 2 + a
+        column = starts[c] - starts[first] + d - c
+        places[inside] = (offset + row * width + column)[inside]
+        offset += (last * (last + 1) - first * (first + 1)) // 2 * width
+    return places
+
+
+def _starts(p: int) -> list[int]:
+    """Return the first place of pairs (c, ·) among the pairs c ≤ d in order, and their number."""
+    return [c * p - c * (c - 1) // 2 for c in range(p + 1)]

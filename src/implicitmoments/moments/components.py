@@ -1,39 +1,63 @@
-"""Resolved components, and notes on those that are not resolved."""
+r"""Components: hidden vectors and weights decoded from moments of orders 2, 4 and 6.
+
+This goes beyond the paper. With :math:`q_i` the coordinates of :math:`v_i v_i^\top`, the moments
+:math:`M_4 = \sum_i w_i q_i q_i^\top` and :math:`M_6 = \sum_i w_i q_i^{\otimes 3}` determine up to
+p (p + 1)/2 vectors in p dimensions: whitened by :math:`M_4`, the components of :math:`M_6` are
+orthogonal.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from math import ceil, comb, sqrt
+from itertools import permutations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import nnls
 
-from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.moments.circuit_rows import CircuitRows
-from implicitmoments.moments.closed_form import ClosedForm, estimate_closed_form
-from implicitmoments.moments.decode import Decoded, decode
-from implicitmoments.moments.decoding_frame import DecodingFrame, choose_frame
-from implicitmoments.moments.hermite_problem import FramedRows
+from implicitmoments.arrays import (
+    TINY,
+    Array,
+    Floats,
+    eye_like,
+    move_like,
+    namespace_of,
+    pair_rows,
+    to_numpy,
+)
+from implicitmoments.moments.chain import Frame, SymmetricChain, Window, open_window
+from implicitmoments.moments.implicit import (
+    MARGIN,
+    FramedRows,
+    SplitMean,
+    Weights,
+    check_orders,
+    estimate_moments,
+    leading_subspace,
+)
+from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import Note, Notes
+from implicitmoments.rows import Sums
 
-LARGEST_RATIO = 0.15  # of second to first singular value; more is no power of one vector
+LARGEST_WINDOW = 4_200  # coordinates of M_4: its square is held in memory
+HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
+LARGEST_RATIO = 0.15  # of second to first eigenvalue; more is no square of one vector
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
-AT_THE_FLOOR = 1.05  # noise floors below which an eigenvalue is noise
-LARGEST_EXCESS = 1.25  # of the sum of weights over the mean of c_0
-DISAGREEMENT = 1e-3  # relative, of the objectives of random starts; rounding is far below
-ORDERS = (1, 2, 3)  # orders r of the pairs M_2r and M_3r: r = 3 already needs order 9
-LARGEST_PAIRS = 4_200  # side of M_4 on symmetric matrices; beyond it r = 1 if possible
-LARGEST_CUBES = 700  # dimension up to which r = 3 is tried if r = 2 fails
-ENOUGH_GAP = 1.5  # of the k-th eigenvalue over the noise floor: decoding rarely fails above it
-# the length of an error in d features, from G groups of rows, has (G − 1) d degrees of freedom;
-# with 16 it is known to within 1/√32, some 20 percent
-DEGREES_OF_FREEDOM = 16
-LOWER_ORDERS = 4  # removed from weights of higher orders, by problems that support it
+AT_THE_FLOOR = 1.05  # noise floors below which a component is noise
+CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
+LARGEST_EXCESS = 1.25  # of the sum of the weights over the mean of c_0
+CERTAIN = 3.0  # standard errors beyond which a number is not 0
+N_STARTS = 3  # of the decomposition, from random orthogonal matrices
+MAX_ITERATIONS = 50  # about 12 are needed; more only where noise exceeds the components
+SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
+SMALL = 1e-9  # relative: below it numbers are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Weights and vectors of the resolved components.
+    """Weights and vectors of the resolved components, the strongest first.
 
     Attributes
     ----------
@@ -42,17 +66,19 @@ class Components:
         In the user's coordinates. Unresolved components hold NaN in both.
     resolved : array of bool of shape (k,)
     errors : array of shape (k,)
-        Standard error of each vector, as a length, from groups of the rows.
+        Standard error of each vector, as a length, from two halves of the rows.
     notes : Notes
-        Reasons for unresolved components, and other findings.
+        What the moments leave open.
     guesses : array of shape (k, n_features)
         All vectors as estimated, resolved or not: starting values for a local search only.
-    decoded : Decoded or None
-        Measurements that decide which components are resolved; None if nothing was decoded.
+    spectrum : array
+        Eigenvalues of :math:`M_4`, in the user's units; empty if nothing was decoded.
+    floor : float
+        Their noise floor.
 
     See Also
     --------
-    ClosedFormMoments : The result of the closed form.
+    ImplicitMoments : The moments that are decoded.
 
     Examples
     --------
@@ -60,9 +86,8 @@ class Components:
     >>> X, _ = im.datasets.make_spherical_mixture(
     ...     10_000, 4, 3, radius=5.0, separation=4.0, random_state=0
     ... )
-    >>> problem = im.problems.SphericalMixtureProblem(X)
-    >>> moments = im.implicit_moments(problem, n_components=4, order=1)
-    >>> found = moments.components()
+    >>> problem = im.moments.SphericalMixtureProblem(X)
+    >>> found = im.implicit_moments(problem, n_components=4, order=1).components()
     >>> found.identified, round(float(found.weights.sum()), 1)
     (True, 1.0)
     """
@@ -73,7 +98,8 @@ class Components:
     errors: Floats
     notes: Notes
     guesses: Floats
-    decoded: Decoded | None
+    spectrum: Floats
+    floor: float
 
     @property
     def identified(self) -> bool:
@@ -81,24 +107,15 @@ class Components:
         return bool(self.resolved.all())
 
     @property
-    def r(self) -> int | None:
-        """Slots of a component: moments of orders 2r and 3r were used."""
-        return None if self.decoded is None else self.decoded.r
-
-    @property
     def gap(self) -> float:
-        """The k-th eigenvalue over the noise floor; 0 if nothing was decoded.
-
-        Infinite for a single component, the mean.
-        """
-        if self.decoded is None:
-            return float("inf") if self.identified else 0.0
-        return self.decoded.gap
+        """The k-th eigenvalue of M_4 over the noise floor; above 1.5 decoding rarely fails."""
+        k = len(self.weights)
+        if len(self.spectrum) < k or not self.floor > 0:
+            return math.inf if self.identified else 0.0
+        return float(self.spectrum[k - 1]) / self.floor
 
     def __repr__(self) -> str:
-        k = len(self.resolved)
-        how = "" if self.r is None else f" from orders {2 * self.r} and {3 * self.r}"
-        head = f"<{int(self.resolved.sum())} of {k} components resolved{how}>"
+        head = f"<{int(self.resolved.sum())} of {len(self.resolved)} components resolved>"
         return "\n".join((head, *map(str, self.notes)))
 
 
@@ -117,168 +134,384 @@ def second_moment_floor(n_features: int, n_rows: float) -> float:
 
     The edge of the Marchenko–Pastur law, :math:`(1 + \sqrt{d/n})^2 - 1`.
     """
-    return (1 + sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
+    return (1 + math.sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
 
 
-def component_stats(components: Components | None) -> dict[str, Any]:
-    """Return what fits report of the moment that components were decoded from, if any."""
-    if components is None or components.decoded is None:
-        return {}
-    d = components.decoded
-    return spectrum_stats((d.spectrum, d.floor, len(d.weights), 2 * d.r))
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """Components before any are rejected, the strongest first."""
+
+    weights: Floats  # (k,)
+    vectors: Floats  # (k, d), in the user's coordinates
+    errors: Floats  # (k,), as lengths
+    signs: Floats  # (k,), of the vectors: 0 where they are not known
+    ratios: Floats  # (k,), second over first eigenvalue of each component as a matrix
+    strengths: Floats  # (k,), contribution of each component to M_4, as an eigenvalue
+    spectrum: Floats  # eigenvalues of M_4
+    floor: float  # their noise floor
+    residual: float  # norm of M_6 less the components, over its noise
 
 
-def resolve_components(
-    decoded: Decoded, view: FramedRows | CircuitRows, standard: DecodingFrame
-) -> Components:
-    """Separate the components above the noise from the others."""
-    vectors = view.problem.original_vectors(decoded.vectors)
-    errors = _lengths(view, decoded.vectors, decoded.deviations)
-    nearest = np.linalg.norm(vectors, axis=1)  # for a single component its length
-    if len(vectors) > 1:
-        apart = np.linalg.norm(vectors[:, None, :] - vectors[None, :, :], axis=2)
-        np.fill_diagonal(apart, np.inf)
-        nearest = apart.min(axis=1)
-    mixed = decoded.ratios >= LARGEST_RATIO
-    blurred = (errors >= LARGEST_ERROR * nearest) & ~mixed
-    faint = (decoded.strengths <= AT_THE_FLOOR * decoded.floor) & ~mixed & ~blurred
-    resolved = ~(mixed | blurred | faint)
-    total, mass = float(np.sum(decoded.weights[resolved])), standard.mass
-    notes = []
-    if mass is not None and total > LARGEST_EXCESS * abs(mass):
-        notes.append(Note("weights_exceed_total", {"total": total, "expected": float(mass)}))
-    uniform, d = view.problem.uniform, view.problem.n_features
-    room = standard.room(decoded.r, second_moment_floor(d, view.n_rows) if uniform else 0.0)
-    if len(vectors) > room:  # the powers are linearly dependent, as those of collinear vectors
-        values = {"k": len(vectors), "r": [decoded.r], "capacities": [room]}
-        notes.append(Note("too_many_components_to_decode", values))
-    if notes:
-        resolved = np.zeros_like(resolved)
-    unsigned = ~decoded.signs_known & resolved
-    listed = {"mixed": mixed, "blurred": blurred, "faint": faint, "unsigned": unsigned}
-    for name, chosen in listed.items():
-        if chosen.any():
-            notes.append(Note(f"components_{name}", {"which": np.flatnonzero(chosen).tolist()}))
-    if decoded.spread > DISAGREEMENT and not resolved.all():
-        notes.append(Note("decompositions_differ"))
-    return Components(
-        weights=np.where(resolved, decoded.weights, np.nan),
-        vectors=np.where(resolved[:, None], vectors, np.nan),
-        resolved=resolved,
-        errors=errors,
-        notes=Notes([*_spectrum_notes(decoded, view.n_rows, bool(resolved.all())), *notes]),
-        guesses=vectors,
-        decoded=decoded,
+def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Components:
+    r"""Resolve k components by :math:`M_4` and :math:`M_6`.
+
+    A single component of a problem with the same weights at all orders is the mean.
+    """
+    check_orders(problem, [2, 4, 6])
+    view = FramedRows.of(problem)
+    if problem.reduces:  # the part of the weights due to lower orders is noise
+        view = replace(view, lower=estimate_moments(view, k, 4).answers)
+    low = find_frame(view, k)
+    nothing, nan = np.empty(0), np.full(k, np.nan)
+    if k == 1 and problem.uniform:
+        vector = problem.original_vectors(to_numpy(low.frame.center)[None])
+        error, sure = np.array([np.linalg.norm(low.shift)]), np.ones(1, dtype=bool)
+        return Components(np.ones(1), vector, sure, error, Notes(), vector, nothing, 0.0)
+    window = open_window(identity_chain(low.frame), k)
+    # squares of vectors in a space of fewer dimensions are linearly dependent
+    room = math.comb(low.rank + problem.uniform + 1, 2)
+    if max(k, window.dim) > LARGEST_WINDOW or k > window.dim:
+        note = Note("too_many_components_to_decode", {"k": k, "room": min(room, LARGEST_WINDOW)})
+        lost, vectors = np.zeros(k, dtype=bool), np.full((k, problem.n_features), np.nan)
+        return Components(nan, vectors, lost, nan, Notes([note]), vectors, nothing, 0.0)
+    return resolve(decode(replace(view, frame=low.frame), low, window, k, seed), low, room)
+
+
+def decode(rows: FramedRows, low: DecodingFrame, window: Window, k: int, seed: int) -> Decoded:
+    """Decode k components from moments of orders 4 and 6."""
+    # 1. M_4, and the whitening of its top k directions V.
+    moment = rows.even_moment(window)
+    top, fourth = leading_subspace(moment, window, k), moment.map(to_numpy)
+    largest = max(float(top.spectrum[0]), SMALL)
+    e, V = np.maximum(top.spectrum[:k], SMALL * largest), to_numpy(top.vectors)[:, :k]
+    # 2. The whitened M_6, and its orthogonal components.
+    sixth = whitened_sixth(rows, window, V / np.sqrt(e))
+    U, values = decompose(sixth.value, seed)
+    # 3. Each is the square of a vector; also of either half of the rows, up to sign.
+    coordinates, ratios = read_vectors(low, window, (V * np.sqrt(e)) @ (U * values), fourth.value)
+    halves = []
+    for i, half in enumerate(fourth.halves):
+        own = half_components(V, e, U, half, fourth.value, sixth.halves[i])
+        found = read_vectors(low, window, own, half)[0]
+        halves.append(found * sign_of(np.sum(found * coordinates, axis=1))[:, None])
+    signs = find_signs(rows, window, V / np.sqrt(e), U, coordinates)
+    left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
+    # 4. Weights by least squares, and errors from the halves.
+    unit, problem = low.frame.scale**4, rows.problem
+    weights = fit_squares(squares_of(window, coordinates), fourth.value)
+    strengths = weights * np.sum(coordinates**2, axis=1) ** 2 * unit
+    found = low.original(coordinates * sign_of(signs)[:, None])
+    vectors = problem.original_vectors(found)
+    moved = problem.original_vectors(found + low.deviations(*halves)) - vectors
+    errors, order = np.linalg.norm(moved, axis=1), np.argsort(-strengths, kind="stable")
+    return Decoded(
+        weights[order],
+        vectors[order],
+        errors[order],
+        signs[order],
+        ratios[order],
+        strengths[order],
+        top.spectrum * unit,
+        top.floor * unit,
+        float(np.linalg.norm(left)) / max(float(np.linalg.norm(sixth.half_difference)), TINY),
     )
 
 
-def _spectrum_notes(decoded: Decoded, n_rows: int, resolved: bool) -> list[Note]:
-    """Return notes on the eigenvalues beside the noise floor."""
-    k, order = len(decoded.weights), 2 * decoded.r
-    if decoded.crowded:
-        ratio = float(decoded.spectrum[k] / decoded.floor)
-        return [Note("more_components_likely", {"k": k, "order": order, "ratio": ratio})]
-    if resolved:
-        return []
-    low = int(np.sum(decoded.spectrum[:k] < AT_THE_FLOOR * decoded.floor))
-    values = {
-        **{"k": k, "order": order, "low": low, "gap": float(decoded.gap)},
-        **{"eigenvalue": float(decoded.spectrum[k - 1]), "floor": float(decoded.floor)},
-        "n_rows": n_rows,
-    }
-    return [Note("directions_at_noise_floor" if low else "directions_near_noise_floor", values)]
+def sign_of(numbers: Floats) -> Floats:
+    """Return −1 for negative numbers, and 1 for others."""
+    return np.where(numbers < 0, -1.0, 1.0)
 
 
-def mean_component(standard: DecodingFrame, view: FramedRows | CircuitRows) -> Components:
-    """Return the mean, the only component of a mixture of one."""
-    mean, mass = standard.mean, standard.mass or 1.0
-    if mean is None:
-        raise ValueError("the mean is a component only if all orders have the same weights")
-    center = to_numpy(mean.value)[None] / mass
-    left_out = np.stack([to_numpy(mean.without(g))[None] for g in range(len(mean.groups))])
-    vector = view.problem.original_vectors(center)
-    error = _lengths(view, center, mean.deviate(left_out / mass))
-    there = np.ones(1, dtype=bool)
-    return Components(np.full(1, mass), vector, there, error, Notes(), vector, None)
+def resolve(found: Decoded, low: DecodingFrame, room: int) -> Components:
+    """Accept components that are squares, beyond the noise, and apart from the others."""
+    k, notes = len(found.weights), []
+    nearest = np.linalg.norm(found.vectors, axis=1)  # for a single component its length
+    if k > 1:
+        apart = np.linalg.norm(found.vectors[:, None] - found.vectors[None], axis=2)
+        nearest = (apart + np.diag(np.full(k, np.inf))).min(axis=1)
+    resolved = (found.ratios < LARGEST_RATIO) & (found.strengths > AT_THE_FLOOR * found.floor)
+    resolved &= found.errors < LARGEST_ERROR * nearest
+    ratio = found.spectrum[k] / max(found.floor, TINY) if k < len(found.spectrum) else 0.0
+    if min(ratio, found.residual) > CLEARLY_MORE:
+        notes.append(Note("more_components_likely", {"k": k, "ratio": float(ratio)}))
+    if k > room:
+        notes.append(Note("too_many_components_to_decode", {"k": k, "room": room}))
+    total = float(np.sum(found.weights[resolved]))
+    if k > room or (low.mass is not None and total > LARGEST_EXCESS * abs(low.mass)):
+        resolved[:] = False
+    listed = {"unresolved": ~resolved, "unsigned": resolved & (found.signs == 0)}
+    for name, chosen in listed.items():
+        if chosen.any():
+            notes.append(Note(f"components_{name}", {"which": np.flatnonzero(chosen).tolist()}))
+    weights = np.where(resolved, found.weights, np.nan)
+    vectors = np.where(resolved[:, None], found.vectors, np.nan)
+    measured = (found.errors, Notes(notes), found.vectors, found.spectrum, found.floor)
+    return Components(weights, vectors, resolved, *measured)
 
 
-def _lengths(view: FramedRows | CircuitRows, vectors: Floats, deviations: Floats) -> Floats:
-    """Return the standard errors (k,) of vectors in the user's coordinates, as lengths."""
-    center = view.problem.original_vectors(vectors)
-    moved = [view.problem.original_vectors(vectors + one) - center for one in deviations]
-    return np.asarray(np.sqrt(np.sum(np.square(moved), axis=(0, 2))))
+def identity_chain(frame: Frame) -> SymmetricChain:
+    """Return the chain of order 1 that keeps all coordinates of a frame."""
+    return SymmetricChain((eye_like(frame.p, frame.basis),), frame.noise)
 
 
-def unresolved(k: int, d: int, notes: list[Note]) -> Components:
-    """Return k unresolved components with notes."""
-    nan = np.full((k, d), np.nan)
-    return Components(nan[:, 0], nan, np.zeros(k, dtype=bool), nan[:, 0], Notes(notes), nan, None)
+@dataclass(frozen=True, eq=False)
+class DecodingFrame:
+    """The frame in which components are decoded, its error, and low moments in it."""
+
+    frame: Frame
+    second: Floats  # M_2 in the frame, without the height
+    rank: int  # directions of M_2 above its noise
+    mass: float | None  # the sum of the weights of all components, if the problem has order 0
+    # half the differences of two halves, off the span: a vector with coordinates z in the basis
+    # moves by ``z @ leak``, and all move by ``shift``
+    leak: Floats
+    shift: Floats
+
+    def original(self, coordinates: Floats) -> Floats:
+        """Map coordinates (k, p) to vectors (k, d) of the problem."""
+        vectors: Floats = to_numpy(self.frame.vectors(move_like(coordinates, self.frame.basis)))
+        return vectors
+
+    def deviations(self, first: Floats, second: Floats) -> Floats:
+        """Return half the differences (k, d) of vectors of two halves, the frame's included."""
+        one, two = self.original(first), self.original(second)
+        inside = ((one + two) / 2 - to_numpy(self.frame.center)) @ to_numpy(self.frame.basis).T
+        return np.asarray((one - two) / 2 + inside @ self.leak + self.shift)
 
 
-def find_components(
-    view: FramedRows | CircuitRows, k: int, r: int | None = None, seed: int = 0
-) -> Components:
-    r"""Resolve k components by :math:`M_{2r}` and :math:`M_{3r}`.
+def find_frame(view: FramedRows, k: int) -> DecodingFrame:
+    r"""Reduce to the span of the top k directions of :math:`M_2`, if there are more features.
 
-    r = 2 by default: squares of directions are better conditioned than directions, and more
-    than d of them can be independent. r = 3 if order 2 has fewer than k dimensions, or if its
-    k-th eigenvalue is near the noise floor and order 3 is affordable; of the two results the one
-    that resolves more components is returned. Non-uniform weights are too noisy for that at
-    order 9. r = 1 if order 2 is too large. A single component of a problem with uniform weights
-    is the mean. The rows are given in an identity frame; with r, only that order is used.
+    If all orders have the same weights, points are centred and have a constant first coordinate,
+    near :math:`\sqrt{tr\, M_2}`: hidden vectors become (height, v), so that even moments determine
+    signs and short vectors too.
     """
     problem, d = view.problem, view.problem.n_features
-    if not problem.has_order(2):
-        return unresolved(k, d, [Note("orders_missing", {"orders": [2]})])
-    known = [n for n in ORDERS if problem.has_order(2 * n) and problem.has_order(3 * n)]
-    # The part of the weights due to lower orders is noise.
-    if known and isinstance(view, FramedRows) and problem.reduces:
-        fold = estimate_closed_form(ClosedForm(k, LOWER_ORDERS), [view])
-        view = replace(view, lower=fold.moments.evaluator())
-    view = replace(view, n_groups=2 * ceil((DEGREES_OF_FREEDOM / d + 1) / 2))
-    standard = choose_frame(view, k)
-    if k == 1 and standard.mean is not None:
-        return mean_component(standard, view)
-    room = {n: comb(standard.frame.p + n - 1, n) for n in ORDERS}
-    possible = [n for n in known if room[n] >= k and r in (None, n)]
-    if not possible:
-        return unresolved(k, d, _why_none(k, room, known, ORDERS if r is None else (r,)))
-    if 2 in possible and room[2] <= LARGEST_PAIRS and (room[2] > k or 3 not in possible):
-        first = 2
+    splits = [s for s in ((0, 0), (0, 1), (1, 1)) if problem.has_order(sum(s))]
+    forms = view.forms(identity_chain(view.frame), splits)
+    means = {split: mean.map(to_numpy) for split, mean in forms.items()}
+    second, mass = means[1, 1], means.get((0, 0))
+    center: Floats = np.zeros(d)
+    shift: Floats = np.zeros(d)
+    if problem.uniform:
+        first = means[0, 1].map(lambda mean: mean[0])
+        center, shift = to_numpy(first.value), to_numpy(first.half_difference)
+        moved = [
+            both - np.outer(own, center) - np.outer(center, own) + np.outer(center, center)
+            for own, both in zip(first.halves, second.halves, strict=True)
+        ]
+        second = SplitMean((moved[0], moved[1]), second.counts)
+    top = leading_subspace(second, open_window(SymmetricChain((), np.eye(d)), k), k)
+    V, e = top.vectors[:, :k], top.spectrum[:k]
+    known = None if mass is None else float(mass.value[0, 0])
+    length = math.sqrt(max(float(np.sum(e)) / abs(known or 1.0), 1e-6))
+    basis, like = np.ascontiguousarray(V.T) if d > k else np.eye(d), view.frame.basis
+    height = HEIGHT * length if problem.uniform else None
+    frame = Frame(move_like(basis, like), move_like(center, like), length, height)
+    # a direction below the noise floor contains no vector whose error matters
+    clear, off = e > MARGIN * top.floor, np.eye(d) - basis.T @ basis
+    leak = np.zeros((len(basis), d))
+    if d > k:
+        leak = np.where(clear, 1 / np.maximum(e, TINY), 0.0)[:, None] * (
+            V.T @ second.half_difference @ off
+        )
+    inside = basis @ second.value @ basis.T / length**2
+    return DecodingFrame(frame, inside, int(np.sum(clear)), known, leak, shift @ off)
+
+
+def whitened_sixth(rows: FramedRows, window: Window, whitener: Floats) -> SplitMean:
+    r"""Average M_6 through a whitener (dim, k) of symmetric matrices, (k, k, k).
+
+    With :math:`A_a` the matrix of column a, :math:`p_a = x^\top A_a x - tr(A_a J)` and
+    :math:`S = E[x x^\top]` it is the symmetrisation of
+
+    .. math:: E[p_a p_b p_c] + tr(A_a J A_b H_c) + 6\, tr(A_a J A_b J)\, E[p_c], \quad
+       H_c = -12\, E[p_c\, x x^\top] + 24\, J A_c S - 8\, m_0\, J A_c J,
+
+    every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
+    """
+    noise = window.chain.noise
+    chain = window.chain.extend(window.step(move_like(np.ascontiguousarray(whitener.T), noise)))
+
+    def measure(points: Array, weights: Weights) -> Sums:
+        xp, c = namespace_of(points), weights[6]
+        p = chain.images(points)[2]
+        ones = xp.ones_like(points[:, :1]) if c is None else c[:, None]
+        turned = xp.matrix_transpose(p * ones)
+        return {
+            "cube": cube_sum(p, ones),
+            "mass": xp.sum(ones),
+            "square": xp.matrix_transpose(points * ones) @ points,
+            "mean": xp.sum(p * ones, axis=0),
+            "products": turned @ pair_rows(points),
+        }
+
+    J = to_numpy(noise)
+    A = to_numpy(window.matrices(move_like(np.ascontiguousarray(whitener.T), noise)))
+
+    def assemble(means: Sums) -> Sums:
+        m = {name: np.asarray(to_numpy(mean), dtype=np.float64) for name, mean in means.items()}
+        products = move_like(m["products"] * to_numpy(window.pairs[2]), noise)
+        pxx = to_numpy(window.matrices(products))
+        lower = lower_terms(A, J, pxx, m["square"], m["mean"], float(m["mass"]))
+        return {"moment": symmetrise(fill_cube(m["cube"]) + lower)}
+
+    return rows.average([6], measure, assemble, "order 6", window.dim)["moment"]
+
+
+def lower_terms(
+    A: Floats, J: Floats, pxx: Floats, square: Floats, mean: Floats, mass: float
+) -> Floats:
+    """Return the whitened sixth moment without E[p ⊗ p ⊗ p]."""
+    k, AJ = len(A), A @ J
+    H = -12 * pxx + 24 * (J @ A) @ square - 8 * mass * (J @ A) @ J
+    AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
+    T = (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
+    traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
+    return np.asarray(T + 6 * traces[:, :, None] * mean)
+
+
+def cube_sum(rows: Array, weights: Array) -> Array:
+    """Return the sum of ``c · p ⊗ p ⊗ p`` over rows p, at a ≤ b and a ≤ c; 0 elsewhere."""
+    xp, k = namespace_of(rows), int(rows.shape[1])
+    cube = xp.zeros((k, k, k), dtype=rows.dtype, device=rows.device)
+    for a in range(k):
+        later = rows[:, a:]
+        cube[a, a:, a:] = xp.matrix_transpose(later) @ (later * (weights * rows[:, a : a + 1]))
+    return cube
+
+
+def fill_cube(array: Floats) -> Floats:
+    """Complete a cube sum from its entries (a, b, c) with a ≤ b ≤ c."""
+    a, b, c = np.sort(np.indices(array.shape), axis=0)
+    filled: Floats = array[a, b, c]
+    return filled
+
+
+def symmetrise(array: Floats) -> Floats:
+    """Average a three-way array over the permutations of its axes."""
+    return np.asarray(sum(array.transpose(order) for order in permutations(range(3))) / 6)
+
+
+def decompose(array: Floats, seed: int = 0) -> tuple[Floats, Floats]:
+    """Return orthonormal columns u_i (k, k) and T(u_i, u_i, u_i) of a symmetric array.
+
+    The best of several random starts, by the sum of squares of the values.
+    """
+    rng, k = np.random.default_rng(seed), len(array)
+    starts = (np.linalg.qr(rng.normal(size=(k, k)))[0] for _ in range(N_STARTS))
+    found = [refine(array, start) for start in starts]
+    return max(found, key=lambda one: float(np.sum(one[1] ** 2)))
+
+
+def refine(array: Floats, start: Floats, tolerance: float = 1e-8) -> tuple[Floats, Floats]:
+    """Iterate ``U ← polar([T(·, u_i, u_i)]_i)`` from one orthogonal matrix until convergence."""
+    vectors, k = start, len(array)
+
+    def apply(vectors: Floats) -> Floats:
+        once = (array.reshape(k * k, k) @ vectors).reshape(k, k, k)
+        twice: Floats = np.einsum("abi,bi->ai", once, vectors)
+        return twice
+
+    for _ in range(MAX_ITERATIONS):
+        left, _, right = np.linalg.svd(apply(vectors))
+        before, vectors = vectors, left @ right
+        if float(np.abs(vectors - before).max()) < tolerance:
+            break
+    return vectors, np.sum(apply(vectors) * vectors, axis=0)
+
+
+def half_components(
+    V: Floats, e: Floats, U: Floats, own: Floats, fourth: Floats, sixth: Floats
+) -> Floats:
+    """Return the components (dim, k) of one half of the rows, to first order.
+
+    ``own`` and ``sixth`` are the moments of the half, ``fourth`` is that of all rows. The half is
+    whitened by itself, decomposed starting from the solution of all rows, and shifted by its error
+    of the eigenspace.
+    """
+    W = V / np.sqrt(e)
+    g, R = np.linalg.eigh(W.T @ own @ W)
+    g = np.maximum(g, SMALLEST_HALF)
+    down, up = (R / np.sqrt(g)) @ R.T, (R * np.sqrt(g)) @ R.T
+    array = np.einsum("abc,ax,by,cz->xyz", sixth, down, down, down, optimize=True)
+    vectors, values = refine(array, U, tolerance=1e-6)
+    drift = (own - fourth) @ W
+    drift = drift - V @ (V.T @ drift)
+    moved: Floats = ((V * np.sqrt(e)) @ up + drift) @ (vectors * values)
+    return moved
+
+
+def read_vectors(
+    low: DecodingFrame, window: Window, tensors: Floats, fourth: Floats
+) -> tuple[Floats, Floats]:
+    r"""Return vectors (k, p) of their squares (dim, k), and second over first eigenvalues.
+
+    With a height, the first coordinate of a direction determines length and sign. Otherwise
+    :math:`M_2` gives :math:`w_i \|v_i\|^2` and :math:`M_4` gives :math:`w_i \|v_i\|^4` along
+    known directions; both are far less noisy than :math:`M_6`.
+    """
+    noise = window.chain.noise
+    matrices = to_numpy(window.matrices(move_like(np.ascontiguousarray(tensors.T), noise)))
+    values, vectors = np.linalg.eigh(matrices)
+    order = np.argsort(-np.abs(values), axis=1)
+    sizes = np.take_along_axis(np.abs(values), order, axis=1)
+    directions = np.take_along_axis(vectors, order[:, None, :], axis=2)[:, :, 0]
+    second = sizes[:, 1] if sizes.shape[1] > 1 else 0.0 * sizes[:, 0]
+    ratios = second / np.maximum(sizes[:, 0], TINY)
+    if low.frame.height is not None:
+        first = directions[:, :1]
+        first = np.where(np.abs(first) < SMALL, SMALL, first)
+        return directions * (low.frame.height / low.frame.scale) / first, ratios
+    near, far = (
+        fit_squares(directions, low.second),
+        fit_squares(squares_of(window, directions), fourth),
+    )
+    known = (near > SMALL * np.max(near)) & (far > 0)
+    squared = np.where(known, far, 1.0) / np.where(known, near, 1.0)
+    return directions * np.sqrt(squared)[:, None], ratios
+
+
+def squares_of(window: Window, vectors: Floats) -> Floats:
+    """Return v vᵀ in coordinates of the window, (k, dim)."""
+    return np.asarray(pair_rows(vectors) * to_numpy(window.pairs[2]))
+
+
+def find_signs(
+    rows: FramedRows, window: Window, whitener: Floats, U: Floats, vectors: Floats
+) -> Floats:
+    r"""Return +1, −1, or 0 if unknown, for vectors recovered from even powers without a height.
+
+    :math:`M_3` on R^p × whitened squares is :math:`\sum_i \sqrt{w_i}\, v_i u_i^\top`: along
+    :math:`u_i` it has the vectors with their signs. If the data carry no information about
+    that order, :math:`M_1 = \sum_i w_i v_i` determines the signs of independent vectors.
+    """
+    k, problem, noise = len(vectors), rows.problem, window.chain.noise
+    if rows.frame.height is not None:
+        return np.ones(k)
+    if problem.has_order(3):
+        step = window.step(move_like(np.ascontiguousarray(whitener.T), noise))
+        third = rows.forms(window.chain.extend(step), [(1, 2)])[1, 2]
+        along = third.map(lambda m: np.sum((to_numpy(m) @ U).T * vectors, axis=1))
+    elif problem.has_order(1) and k <= rows.frame.p:
+        first = rows.forms(window.chain, [(0, 1)])[0, 1]
+        along = first.map(lambda m: np.linalg.lstsq(vectors.T, to_numpy(m)[0], rcond=None)[0])
     else:
-        first = 3 if 3 in possible and room[3] <= LARGEST_CUBES else possible[0]
-    found = _decode(view, k, first, seed, standard)
-    doubtful = not found.identified or found.gap < ENOUGH_GAP
-    affordable = 3 in possible and room[3] <= LARGEST_CUBES
-    crowded = found.decoded is not None and found.decoded.crowded
-    if first == 2 and doubtful and affordable and problem.uniform and not crowded:
-        other = _decode(view, k, 3, seed, standard)
-        clear = other.decoded is not None and other.decoded.separated
-        if clear and other.resolved.sum() > found.resolved.sum():
-            return other
-    return found
+        return np.zeros(k)
+    noise_of = math.sqrt(float(np.mean(along.half_difference**2)))
+    return np.where(np.abs(along.value) > CERTAIN * noise_of, np.sign(along.value), 0.0)
 
 
-def _decode(
-    view: FramedRows | CircuitRows, k: int, r: int, seed: int, standard: DecodingFrame
-) -> Components:
-    decoded = decode(view, k, r, standard, seed)
-    if decoded is None:
-        note = Note("no_positive_eigenvalue", {"order": 2 * r})
-        return unresolved(k, view.problem.n_features, [note])
-    return resolve_components(decoded, view, standard)
+def fit_squares(images: Floats, moment: Floats) -> Floats:
+    """Fit ``moment ≈ Σ w_i q_i q_iᵀ`` by least squares with w ≥ 0, for rows q_i of ``images``.
 
-
-def _why_none(
-    k: int, room: dict[int, int], known: list[int], asked: tuple[int, ...]
-) -> list[Note]:
-    """Say why none of the orders asked for can be decoded."""
-    tight = {n: room[n] for n in asked if n in known}
-    orders = [order for n in asked if n not in known for order in (2 * n, 3 * n)]
-    notes = []
-    if tight:
-        values = {"k": k, "r": list(tight), "capacities": list(tight.values())}
-        notes.append(Note("too_many_components_to_decode", values))
-    if orders:
-        notes.append(Note("orders_missing", {"orders": orders}))
-    return notes
+    The matrix of the normal equations holds the squares of inner products; columns are scaled
+    to one, so that vectors of very different lengths fit equally well.
+    """
+    squares = (images @ images.T) ** 2
+    target = np.einsum("ka,ab,kb->k", images, moment, images, optimize=True)
+    scale = np.sqrt(np.maximum(np.diag(squares), TINY))
+    normal = squares / np.outer(scale, scale) + 1e-10 * np.eye(len(images))
+    factor = cholesky(normal, lower=True)
+    solved, _ = nnls(factor.T, solve_triangular(factor, target / scale, lower=True))
+    return np.asarray(solved / scale)

@@ -1,169 +1,297 @@
-"""Implicit-Moment-Estimation: the box of section 3.3, what it measures, and its queries."""
+"""Moments of all orders in compressed form, by one recursion.
+
+A step goes from a subspace :math:`U_{n-1}` of symmetric tensors to the candidates over it, to the
+average of :math:`M_{2n}` on the candidates, to its top k directions, :math:`U_n`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from time import perf_counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import fdtri
 
 from implicitmoments.arrays import (
     Array,
     Floats,
+    check_finite,
+    descending_eigh,
+    dot_rows,
+    eye_like,
+    index_like,
     move_like,
     namespace_of,
     to_numpy,
 )
-from implicitmoments.circuits import Circuit
-from implicitmoments.datasets import Truth
-from implicitmoments.moments.cubature import Cubature
-from implicitmoments.moments.problem import CircuitMeans
-from implicitmoments.moments.split_mean import SplitMean
-from implicitmoments.moments.subspace import (
-    POSITIVE,
-    largest_noise,
-    rival_eigenvalue,
-    top_subspace,
+from implicitmoments.moments.chain import (
+    Frame,
+    SymmetricChain,
+    Window,
+    assemble_form,
+    contracted_forms,
+    open_window,
+    split_order,
+    sum_quadruples,
 )
-from implicitmoments.notes import InputError, InputTypeError, Note
-from implicitmoments.projections import Batch, RecursiveProjection, evaluate, read_inputs
-from implicitmoments.rows import DrawPurpose, RowDraws, blocks
+from implicitmoments.moments.problems import HermiteProblem
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Block, Sums, blocks, shares_of
 from implicitmoments.rows.fold import DEFAULT_BUDGET
-from implicitmoments.validation import check_whole
 
-Sampler: TypeAlias = Callable[[RowDraws], Array]
-Auxiliary: TypeAlias = Mapping[str, Sampler] | Sequence[str]
-InnerProduct: TypeAlias = Callable[[Circuit, Mapping[str, Array]], Array]
+LARGEST_EXPONENT = 300  # of ten, in a double
+SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
+OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
+MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
+LEVEL = 1e-4  # of the test that a negative eigenvalue is noise, which every fit makes
 
-# Nodes of an exact rule that are evaluated even if the box would draw fewer: order 8 in ten
-# features has 5,281, which for a thousand queries take seconds.
-FEW_NODES = 10_000
+Weights: TypeAlias = Mapping[int, Array | None]
+Split: TypeAlias = tuple[int, int]  # (a, b): the moment of order a + b as a matrix on U_a × U_b
+# points in the coordinates of the rows -> ⟨H_m(x), M_m⟩ for the known orders m
+Answers: TypeAlias = Callable[[Array], Mapping[int, Array]]
 
 
-def estimate(
-    average: CircuitMeans,
-    k: int,
-    m: int,
-    fresh: Iterator[range],
-    truth: Truth | None = None,
-    subspace: str = POSITIVE,
-) -> Run:
-    """Run algorithm Implicit-Moment-Estimation once, up to its step 6.
+@dataclass(frozen=True, eq=False)
+class SplitMean:
+    """A mean over rows, kept as the means of two halves of them."""
 
-    Parameters
-    ----------
-    average : CircuitMeans
-        Draws from D_t and averages S_t.
-    k : int
-        Number of components.
-    m : int
-        Order of the moment.
-    fresh : iterator of range
-        Step 1: N rows for each of the m + 1 averages, no row twice. The samples that choose
-        Phi_r are not independent of it and cannot be reused to estimate moments in it.
-    truth : Truth, optional
-        For synthetic data: eta and delta are then measured.
-    subspace : str
-        ``"singular"`` as in the box, or ``"positive"`` (erratum 8).
+    halves: tuple[Any, Any]
+    counts: tuple[float, float]  # rows in each half, with their multiplicity
 
-    Returns
-    -------
-    Run
-        Phi_m, A, and measurements of each step. Steps 7 and 8 are left to :meth:`Run.inner`, for
-        any number of queries.
-    """
-    d = average.problem.n_features
-    identity = RecursiveProjection.identity(d, 1)
-    Phi = RecursiveProjection.identity(d, 0)
-    reports = []
-    for r in range(m):  # steps 2 and 3 are step 4 with the empty Phi_0
-        clock, rows = perf_counter(), next(fresh)
-        # Step 4(b). Window Phi_r ⊗ I ⊗ Phi_r ⊗ I on the 2r + 2 slots:
-        #     │ ⋯ │   │   │ ⋯ │   │
-        #     [Phi_r] │   [Phi_r] │
-        #        └─kd─┘      └─kd─┘       rows × columns of A
-        half = Phi.tensor(identity)
-        # Steps 2 and 4(c).
-        A = average.matrix(2 * r + 2, half, half, rows)
-        # Steps 3, 4(d) and 4(e).
-        phi, spectrum = top_subspace(A, k, subspace)
-        delta = None
-        if truth is not None:  # the Frobenius distance of an average from its mean
-            delta = float(np.linalg.norm(to_numpy(A) - projected_moment(Phi, truth)))
-        floor = abs(float(spectrum[k])) if k < len(spectrum) else 0.0
-        first = r == 0 and subspace == POSITIVE
-        rival = _rival_of_mean(average, A, rows, spectrum) if first else 0.0
-        taken, rank = perf_counter() - clock, phi.shape[0]
-        reports.append(
-            StepReport(2 * r + 2, rows, k, rank, spectrum, floor, delta, taken, rival, subspace)
+    @cached_property
+    def value(self) -> Any:
+        """The mean over all rows."""
+        first, second = (count / (sum(self.counts) or 1.0) for count in self.counts)
+        return self.halves[0] * first + self.halves[1] * second
+
+    @cached_property
+    def half_difference(self) -> Any:
+        """Half the difference of the halves: as large as the error of the mean."""
+        return (self.halves[0] - self.halves[1]) / 2
+
+    def map(self, function: Callable[[Any], Any]) -> SplitMean:
+        """Apply a linear function to both halves."""
+        return SplitMean((function(self.halves[0]), function(self.halves[1])), self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class FramedRows:
+    """Rows of a problem in the coordinates of a frame, and averages over them."""
+
+    problem: HermiteProblem
+    frame: Frame
+    # evaluates lower moments, for problems that can remove them from weights of higher orders
+    lower: Answers | None = None
+
+    @classmethod
+    def of(cls, problem: HermiteProblem) -> FramedRows:
+        """Return the rows of a problem in their own coordinates."""
+        eye = eye_like(problem.n_features, problem.rows.like)
+        return cls(problem, Frame(eye, namespace_of(eye).zeros_like(eye[0, :])))
+
+    def average(
+        self,
+        orders: Sequence[int],
+        measure: Callable[[Array, Weights], Sums],
+        assemble: Callable[[Sums], Sums],
+        what: str,
+        width: int,
+    ) -> dict[str, SplitMean]:
+        """Average ``measure`` over the rows, and assemble the means of each half.
+
+        ``measure(points, weights)`` returns named sums over rows, by weights of the given orders;
+        ``assemble`` is a linear map of their named means. ``what`` names the pass, and ``width``
+        numbers are computed per row.
+        """
+        self.problem.prepare(orders)
+        halves = partial(self._sum_halves, orders, measure)
+        sums = self.problem.rows.fold(halves, width=width, what=what, keyed=True)
+        by_half: tuple[Sums, Sums] = ({}, {})
+        for name, total in sums.items():
+            half, own = name.split(":")
+            by_half[int(half)][own] = total
+        counts = float(by_half[0].pop("n")), float(by_half[1].pop("n"))
+        if min(counts) == 0:
+            # one row, or all rows equal: the noise is taken as large as the mean
+            both = {
+                name: (by_half[0][name] + by_half[1][name]) / sum(counts) for name in by_half[0]
+            }
+            n = sum(counts) / 2
+            return {name: SplitMean((2 * m, 0 * m), (n, n)) for name, m in assemble(both).items()}
+        first, second = (
+            assemble({name: total / count for name, total in one.items()})
+            for one, count in zip(by_half, counts, strict=True)
         )
-        # Steps 4(a) and 5.
-        Phi = Phi.extend(phi)
-    # Step 6.
-    A_m = average.vector(m, Phi, next(fresh))
-    etas = None if truth is None else distances_to_truth(Phi, truth)
-    return Run(Phi, A_m, tuple(reports), etas)
+        return {name: SplitMean((first[name], second[name]), counts) for name in first}
+
+    def _sum_halves(
+        self, orders: Sequence[int], measure: Callable[[Array, Weights], Sums], block: Block
+    ) -> Sums:
+        """Sum ``measure`` over each half of a block, named ``half:name``.
+
+        Halves are determined by a hash of the row, so they depend neither on the block size nor on
+        the order of the rows, and equal rows are always in the same half.
+        """
+        points, counts = self.frame.points(block["x"]), block.get("counts")
+        xp, weights = namespace_of(points), self._weights(orders, block)
+        shares, sums = shares_of(block, 2), dict[str, Array]()
+        for half in (0, 1):
+            (taken,) = xp.nonzero(shares == half)
+            own = {t: c if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()}
+            n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
+            measured = {**measure(xp.take(points, taken, axis=0), own), "n": float(n)}
+            sums |= {f"{half}:{name}": value for name, value in measured.items()}
+        return sums
+
+    def _weights(self, orders: Sequence[int], block: Block) -> Weights:
+        """Return the checked weights of a block by order, times the multiplicities."""
+        counts, n = block.get("counts"), int(block["x"].shape[0])
+        known = {} if self.lower is None else self.lower(block["x"])
+        found: dict[int, Array | None] = {}
+        for order in orders:
+            weights = self.problem.weigh(order, block)
+            if weights is None:
+                found[order] = counts
+                continue
+            if tuple(weights.shape) != (n,):
+                template = "the weight of order {order} has shape {shape}, expected ({n},)"
+                shape = tuple(weights.shape)
+                raise InputError("wrong_shape", template, order=order, shape=shape, n=n)
+            check_finite(weights, f"the weight of order {order}")
+            lower = {m: answer for m, answer in known.items() if m < order}
+            weights = self.problem.reduce(order, weights, lower)
+            found[order] = weights if counts is None else weights * counts
+        return found
+
+    def forms(self, chain: SymmetricChain, splits: Sequence[Split]) -> dict[Split, SplitMean]:
+        """Average M_{a+b} on U_a × U_b for pairs (a, b) with a ≤ b, in one pass."""
+
+        def measure(points: Array, weights: Weights) -> Sums:
+            xp, images, sums = namespace_of(points), chain.images(points), dict[str, Array]()
+            for a, b in splits:
+                c = weights[a + b]
+                for n in range(a + 1):
+                    left = images[a - n] if c is None else images[a - n] * c[:, None]
+                    sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
+            return sums
+
+        def assemble(means: Sums) -> Sums:
+            terms = {(a, b): [means[f"{a},{b},{n}"] for n in range(a + 1)] for a, b in splits}
+            return {f"{a},{b}": assemble_form(chain, terms[a, b], a, b) for a, b in splits}
+
+        orders = sorted({a + b for a, b in splits})
+        means = self.average(orders, measure, assemble, "moments", chain.width)
+        return {(a, b): means[f"{a},{b}"] for a, b in splits}
+
+    def even_moment(self, window: Window) -> SplitMean:
+        """Average M_2n on the candidates for U_n."""
+        n = window.chain.order + 1
+        if window.basis is not None:
+            return self.forms(window.extend(), [(n, n)])[n, n]
+
+        def measure(points: Array, weights: Weights) -> Sums:
+            xp, c = namespace_of(points), weights[4]
+            weighted = points if c is None else points * c[:, None]
+            square = xp.matrix_transpose(weighted) @ points
+            mass = points.shape[0] if c is None else xp.sum(c)
+            return {"quadruples": sum_quadruples(points, weighted), "square": square, "mass": mass}
+
+        def assemble(means: Sums) -> Sums:
+            return {"moment": window.fourth_moment(**means)}
+
+        return self.average([4], measure, assemble, "order 4", window.dim)["moment"]
+
+    def odd_moment(self, window: Window) -> SplitMean:
+        r"""Average :math:`M_{2n-1}` as a positive matrix on the candidates for U_n.
+
+        As a matrix on :math:`U_{n-1}` × candidates, :math:`F = U s V^\top`, its right singular
+        vectors span :math:`U_n`: the eigenvectors of :math:`V U^\top F`, a linear map of F.
+        """
+        n = window.chain.order + 1
+        found = self.forms(window.extend(), [(n - 1, n)])[n - 1, n]
+        xp = namespace_of(found.value)
+        left, _, right = xp.linalg.svd(found.value, full_matrices=False)
+        return found.map(lambda form: xp.matrix_transpose(left @ right) @ form)
 
 
-def _rival_of_mean(average: CircuitMeans, A: Array, rows: range, spectrum: Floats) -> float:
-    """Return the magnitude of a negative eigenvalue of M_2 beside the top one, or 0.
+def check_orders(problem: HermiteProblem, orders: list[int]) -> None:
+    """Raise an error unless the rows carry information about moments of all given orders."""
+    missing = [order for order in orders if not problem.has_order(order)]
+    if missing:
+        raise InputError(
+            "order_without_data",
+            "the data carry no information about the moments of orders {missing}; use "
+            "others (components need orders 2, 4 and 6, and directions of d features order 2)",
+            missing=missing,
+        )
 
-    The noise is estimated in one more pass, over half of the rows, if there is an eigenvalue to
-    test.
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """The eigenvalues of an averaged moment on a window, and their noise."""
+
+    spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
+    vectors: Array  # their eigenvectors, as columns
+    floor: float  # noise floor of the eigenvalues
+    negative: float  # the most negative eigenvalue, 0 if it may be noise
+
+
+def leading_subspace(
+    moment: SplitMean, window: Window, k: int, subspace: str = "positive"
+) -> Subspace:
+    """Sort directions by their eigenvalues, or by the magnitudes of these, and find the noise.
+
+    With positive weights a moment of even order is positive semidefinite (Erratum 8). For weights
+    of both signs the singular values count, on symmetric tensors.
     """
-    n = len(rows) // 2
-    others = len(rows) - n
-    if n == 0 or not rival_eigenvalue(spectrum, 0.0):
+    positive, w = subspace == "positive", window.symmetry
+    if not positive and w is not None:
+        # beside the moment, which lives on symmetric tensors, the window has values of both signs
+        moment = moment.map(lambda matrix: w[:, None] * matrix * w[None, :])
+    values, vectors = descending_eigh(moment.value)
+    spectrum = np.asarray(to_numpy(values), dtype=np.float64)
+    below = max(0.0, -spectrum[-1]) if positive and w is None else 0.0
+    if not positive:
+        order = np.argsort(-np.abs(spectrum), kind="stable")
+        spectrum = spectrum[order]
+        vectors = namespace_of(vectors).take(vectors, index_like(order, vectors), axis=1)
+    floor = noise_floor(moment, vectors, k)
+    if below > largest_noise(moment):
+        return Subspace(spectrum, vectors, floor, -below)
+    return Subspace(spectrum, vectors, max(floor, below), 0.0)
+
+
+def noise_floor(moment: SplitMean, vectors: Array, k: int) -> float:
+    """Return the spectral norm of half the difference of two halves, off the top k directions.
+
+    Inside them the difference also contains the sampling noise of the signal.
+    """
+    if k >= vectors.shape[0]:
         return 0.0
-    one = RecursiveProjection.identity(average.problem.n_features, 1)
-    half = average.matrix(2, one, one, rows[:n])
-    rest = (len(rows) * A - n * half) / others
-    noise = largest_noise(SplitMean((half, rest), (n, others)))
-    return rival_eigenvalue(spectrum, noise)
+    xp, off = namespace_of(vectors), vectors[:, k:]
+    projected = xp.matrix_transpose(off) @ moment.half_difference @ off
+    sizes = xp.abs(xp.linalg.eigvalsh((projected + xp.matrix_transpose(projected)) / 2))
+    return float(xp.max(sizes))
 
 
-def distances_to_truth(projection: RecursiveProjection, truth: Truth) -> Floats:
-    r"""Return :math:`\eta_r = \max_i \mathrm{dist}(\sqrt{w_i} v_i^{\otimes r}, U_r)` for every r.
+def largest_noise(moment: SplitMean) -> float:
+    """Return what the eigenvalues of noise alone rarely exceed, by split halves.
 
-    The part of :math:`v^{\otimes r}` outside :math:`U_r` is a sum of orthogonal pieces: the part
-    dropped by each step times the norms of the following slots. Adding their squares avoids the
-    cancellation in :math:`\|v\|^{2r} - \|\Phi_r v^{\otimes r}\|^2`.
-
-    Returns
-    -------
-    array of shape (order,)
+    The Frobenius norm of half their difference is distributed as that of the noise, which is not
+    below its eigenvalues. If the noise is Gaussian and equally large in all directions of the
+    symmetric matrices, the ratio of squared norms has an F distribution with their dimension as
+    degrees of freedom, and the probability is at most ``LEVEL``.
     """
-    vectors, norms2 = truth.vectors, np.sum(truth.vectors**2, axis=1)
-    image = np.ones((len(vectors), 1))
-    dropped2 = np.zeros(len(vectors))
-    etas = []
-    for step in projection.steps:
-        theta = np.asarray(to_numpy(step.as_matrix()), dtype=np.float64)
-        joined = (image[:, :, None] * vectors[:, None, :]).reshape(len(vectors), -1)
-        image = joined @ theta.T
-        dropped2 = norms2 * dropped2 + np.sum((joined - image @ theta) ** 2, axis=1)
-        etas.append(math.sqrt(float(np.max(truth.weights * dropped2))))
-    return np.array(etas)
+    difference = moment.half_difference
+    dimension = difference.shape[0] * (difference.shape[0] + 1) / 2
+    factor = math.sqrt(float(fdtri(dimension, dimension, 1 - LEVEL)))
+    return factor * float(namespace_of(difference).linalg.matrix_norm(difference))
 
 
-def projected_moment(projection: RecursiveProjection, truth: Truth) -> Floats:
-    r"""Return :math:`(\Phi_r \otimes I) M_{2r+2} (\Phi_r \otimes I)^\top` of the truth.
-
-    With r = ``projection.order``; a square matrix of side ``projection.dim · n_features``.
-    """
-    vectors = truth.vectors
-    image = np.ones((len(vectors), 1))
-    for step in projection.steps:
-        image = to_numpy(step.apply(image, vectors))
-    joined = (image[:, :, None] * vectors[:, None, :]).reshape(len(vectors), -1)
-    moment: Floats = (joined * truth.weights[:, None]).T @ joined
-    return moment
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepReport:
     """Measurements of one step of the recursion.
 
@@ -171,227 +299,154 @@ class StepReport:
     --------
     >>> import implicitmoments as im
     >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
-    >>> problem = im.problems.SphericalMixtureProblem(X)
+    >>> problem = im.moments.SphericalMixtureProblem(X)
     >>> moments = im.implicit_moments(problem, n_components=2, order=4)
     >>> [(step.order, step.rank, bool(step.gap > 1.5)) for step in moments.steps]
     [(2, 2, True), (4, 2, True)]
     """
 
-    order: int  # order 2r of the moment that was averaged
-    # the rows of the average: a range of row numbers, or (i, q) for the i-th of q parts into which
-    # rows are divided by a hash of their points
-    rows: range | tuple[int, int]
+    order: int  # of the moment that was averaged
     asked: int  # directions requested, the number of components
-    # directions kept: fewer than requested if the space has fewer dimensions, or if the closed
-    # form found the others below the noise floor
-    rank: int
-    # all eigenvalues of the averaged matrix, by value, or by magnitude if the subspace is singular
-    spectrum: Floats
+    rank: int  # directions kept: fewer if the others are below the noise floor
+    spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
     floor: float  # noise floor of the eigenvalues
-    delta: float | None  # frobenius distance of the average from its mean, if the truth is known
-    seconds: float
-    # magnitude of a negative eigenvalue comparable to the top one, 0 if there is none
-    rival: float = 0.0
-    subspace: str = POSITIVE
-
-    @property
-    def notes(self) -> list[Note]:
-        """What the spectrum says against the choice of the subspace."""
-        if not self.rival:
-            return []
-        values = {"order": self.order, "below": -self.rival, "top": float(self.spectrum[0])}
-        return [Note("negative_eigenvalue", values)]
-
-    @property
-    def dropped(self) -> int:
-        """Number of requested directions that were not kept."""
-        return self.asked - self.rank
-
-    @property
-    def next_value(self) -> float:
-        """The (k+1)-st eigenvalue, zero in the population: the measure of delta in Lemma 3.9.
-
-        Its magnitude if the subspace is singular.
-        """
-        return float(self._sizes[self.asked]) if self.asked < len(self.spectrum) else 0.0
+    negative: float  # an eigenvalue below 0 and beyond the noise; 0 if there is none
 
     @property
     def gap(self) -> float:
-        """The k-th eigenvalue over the noise floor; above about 1.5 the direction is signal.
+        """The k-th eigenvalue, by magnitude, over the noise floor; above 1.5 it is signal."""
+        last = abs(float(self.spectrum[min(self.asked, len(self.spectrum)) - 1]))
+        return last / self.floor if self.floor > 0 else math.inf
 
-        Its magnitude if the subspace is singular.
-        """
-        last = float(self._sizes[min(self.asked, len(self.spectrum)) - 1])
-        return last / self.floor if self.floor > 0 else float("inf")
+
+@dataclass(frozen=True, eq=False)
+class CompressedMoments:
+    """Moments of several orders on nested subspaces, and their answers to queries."""
+
+    frame: Frame
+    chain: SymmetricChain  # its first step is the identity on the frame
+    forms: Mapping[Split, Array]  # in the units of the frame
+    steps: tuple[StepReport, ...] = ()
+
+    @cached_property
+    def _contracted(self) -> dict[int, list[Array]]:
+        """For each order, its form after 0, 1, … contractions with the noise, times factors."""
+        return {a + b: contracted_forms(self.chain, a, b, f) for (a, b), f in self.forms.items()}
 
     @property
-    def _sizes(self) -> Floats:
-        """The values by which directions were ordered."""
-        return self.spectrum if self.subspace == POSITIVE else np.abs(self.spectrum)
+    def orders(self) -> list[int]:
+        """The orders of the moments."""
+        return sorted(self._contracted)
 
+    def hermite(self, x: Array, order: int | None = None) -> Array:
+        """Return the answer of an order, by default the highest, at points (n, d) in blocks."""
+        n = self.orders[-1] if order is None else order
+        size = DEFAULT_BUDGET.rows_per_block(self.chain.width, x)
+        pieces = blocks(range(int(x.shape[0])), size)
+        parts = [self.answers(x[rows.start : rows.stop, :], [n])[n] for rows in pieces]
+        return namespace_of(x).concat(parts)
 
-@dataclass(frozen=True)
-class Run:
-    """One run of the paper's algorithm."""
+    def answers(self, x: Array, orders: Iterable[int] | None = None) -> dict[int, Array]:
+        r"""Return :math:`\langle H_n(x), M_n \rangle` for points (n, d), by order.
 
-    projection: RecursiveProjection  # the paper's Phi_m
-    coordinates: Array  # (projection.dim,), the paper's A: the image of M_m
-    steps: tuple[StepReport, ...]
-    etas: Floats | None  # (m,), distance of the truth from each U_r, if it is known
-
-    def inner(self, circuit: Circuit, inputs: Mapping[str, Array]) -> Array:
-        """Take steps 7 and 8 of the box: ⟨T(inputs), M_m⟩ for a circuit of order m, by row."""
-        B: Array = evaluate(circuit, inputs, self.projection)
-        return B @ move_like(self.coordinates, B)
-
-
-@dataclass(frozen=True)
-class Query:
-    r"""A circuit :math:`\mathcal{F}_m(\mathcal{X}, \mathcal{Y})` with given and drawn inputs."""
-
-    circuit: Circuit
-    given: Batch  # one row per query
-    # ``sampler(rng)`` draws an auxiliary input for a range of queries; None for N(0, I)
-    samplers: Mapping[str, Sampler | None]
-    n_features: int
-    n_draws: int
-    seed: int
-    cubature: Cubature | None  # takes the place of draws; all auxiliary inputs side by side
-
-    @classmethod
-    def build(
-        cls,
-        circuit: Circuit,
-        inputs: Mapping[str, Array],
-        auxiliary: Auxiliary,
-        n_draws: int | None,
-        seed: int,
-        n_features: int,
-        n_rows: int,
-    ) -> Query:
-        """Validate the arguments of a query against the inputs of the circuit.
-
-        Without ``n_draws``, Gaussian inputs are integrated exactly (the circuit is a polynomial in
-        them, of no higher degree than its order) if that takes fewer evaluations than the
-        ``n_rows`` draws of the box, or few ones.
+        Deterministic, in :math:`O(n k^2 p)` operations per row: the images of the row along the
+        chain, and a bilinear form in them for each number of contractions.
         """
-        if not isinstance(circuit, Circuit):
-            raise InputTypeError(
-                "not_a_circuit",
-                "a query must be a circuit such as power(vector('x'), 3), got {circuit!r}",
-                circuit=circuit,
-            )
-        if not isinstance(inputs, Mapping):
-            raise InputTypeError(
-                "inputs_not_a_mapping",
-                "inputs must map names to arrays, got {kind}",
-                kind=type(inputs).__name__,
-            )
-        if isinstance(auxiliary, str):
-            raise InputTypeError(
-                "auxiliary_not_a_tuple",
-                "auxiliary must be a tuple of names; try auxiliary=({auxiliary!r},)",
-                auxiliary=auxiliary,
-            )
-        if n_draws is not None:
-            check_whole("n_draws", n_draws, 1)
-        samplers = _samplers(circuit, inputs, auxiliary)
-        orders = {name: t for name, t in circuit.inputs.items() if name not in samplers}
-        given = read_inputs(orders, inputs, n_features)
-        cubature = None
-        if n_draws is None and not any(samplers.values()):
-            exact = Cubature(n_features * len(samplers), circuit.order)
-            cubature = exact if exact.size <= max(n_rows, FEW_NODES) else None
-        return cls(circuit, given, samplers, n_features, n_draws or n_rows, seed, cubature)
-
-    def answer(self, inner: InnerProduct, width: int) -> Array:
-        """Average ``inner``, linear in the circuit, over draws, block by block of queries.
-
-        A wire carries ``width`` numbers per row.
-        """
-        like = next(iter(self.given.arrays.values()), np.ones(1))
-        size = DEFAULT_BUDGET.rows_per_block(width * max(1, self.circuit.order), like)
-        parts = []
-        for rows in blocks(range(self.given.n), size):
-            block = {name: a[rows.start : rows.stop, ...] for name, a in self.given.arrays.items()}
-            total: Any = 0.0
-            for weights, drawn in self._draws(rows, max(1, size // len(rows))):
-                tiled = {name: _tile(array, len(weights)) for name, array in block.items()}
-                if block:
-                    drawn = {name: move_like(a, like) for name, a in drawn.items()}  # noqa: PLW2901
-                answers = inner(self.circuit, {**tiled, **drawn})
-                xp = namespace_of(answers)
-                answers = xp.reshape(answers, (len(weights), len(rows)))
-                total = total + move_like(weights, answers) @ answers
-            parts.append(total)
-        return namespace_of(parts[0]).concat(parts)
-
-    def _draws(self, rows: range, most: int) -> Iterator[tuple[Floats, dict[str, Any]]]:
-        """Yield weights (g,) and auxiliary inputs (g · rows, …) of at most ``most`` draws."""
-        if not self.samplers:
-            yield np.ones(1), {}
-            return
-        n = self.n_draws if self.cubature is None else self.cubature.size
-        for batch in blocks(range(n), most):
-            if self.cubature is not None:
-                nodes, weights = (a[batch.start : batch.stop] for a in self.cubature.rule)
-                parts = np.split(np.repeat(nodes, len(rows), axis=0), len(self.samplers), axis=1)
-                yield weights, dict(zip(self.samplers, parts, strict=True))
-            else:
-                each = [self._draw(rows, i) for i in batch]
-                drawn = {name: np.concatenate([a[name] for a in each]) for name in each[0]}
-                yield np.full(len(batch), 1 / n), drawn
-
-    def _draw(self, rows: range, i: int) -> dict[str, Any]:
-        """Return the i-th draw for some queries."""
-        rng = RowDraws(self.seed, rows, (DrawPurpose.QUERY, i))
-        return {
-            name: rng.normal(self.n_features) if draw is None else to_numpy(draw(rng))
-            for name, draw in self.samplers.items()
-        }
+        points = self.frame.points(x)
+        images, found = self.chain.like(points).images(points), {}
+        for n in self.orders if orders is None else orders:
+            (a, b), total = split_order(n), 0.0 * points[:, 0]
+            for contracted, form in enumerate(self._contracted[n]):
+                left, right = images[a - contracted], images[b - contracted]
+                total = total + dot_rows(left @ move_like(form, left), right)
+            # the frame divides both the point and the moment by scale, n times each
+            found[n] = total * self.frame.scale ** (2 * n) / math.sqrt(math.factorial(n))
+        return found
 
 
-def _tile(array: Array, times: int) -> Array:
-    """Return the rows of an array, several times."""
-    return array if times == 1 else namespace_of(array).concat([array] * times)
+def estimate_moments(
+    view: FramedRows,
+    k: int,
+    order: int,
+    *,
+    subspace: str = "positive",
+    wide: bool = False,
+    drop_noise: bool = True,
+) -> CompressedMoments:
+    """Estimate the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
+
+    ``wide`` keeps as many directions at the last step as at those before it, and some that are
+    less symmetric, for coefficients that are fitted by least squares.
+    """
+    problem, frame = view.problem, view.frame
+    chain, levels = SymmetricChain((), frame.noise), max(1, split_order(order)[1])
+    splits = [split_order(n) for n in range(order + 1) if problem.has_order(n)]
+    if problem.reduces:
+        view = replace(view, lower=_mean_and_slope(view).answers)
+    reports, ranks, kept = list[StepReport](), [1], dict[Split, Array]()
+    for n in range(1, levels + 1):
+        # The candidates for U_n.
+        rows = replace(view, frame=frame)
+        window = open_window(chain, OVERSAMPLING * k) if wide else open_window(chain, k, SYMMETRIC)
+        # M_2n on them; an odd activation has M_{2n−1} instead, which at order 1 is one direction.
+        odd = not problem.has_order(2 * n) and problem.has_order(2 * n - 1)
+        odd = odd and (n > 1 or k >= window.dim)
+        check_orders(problem, [2 * n - odd])
+        moment = rows.odd_moment(window) if odd else rows.even_moment(window)
+        # Its top directions. Those above the noise enter the moments; the next step uses more.
+        top = leading_subspace(moment, window, k, subspace)
+        sizes = np.abs(top.spectrum[:k]) if subspace == "singular" else top.spectrum[:k]
+        keep_all = not drop_noise or (odd and n == 1)
+        ranks.append(len(sizes) if keep_all else int(np.sum(sizes > MARGIN * top.floor)))
+        narrow = n == 1 or (n == levels and not wide)
+        width = min(k if narrow else OVERSAMPLING * k, window.dim)
+        basis = namespace_of(top.vectors).matrix_transpose(top.vectors[:, :width])
+        unit = frame.scale ** (2 * n - odd)
+        values = (top.spectrum * unit, top.floor * unit, top.negative * unit)
+        reports.append(StepReport(2 * n - odd, k, ranks[n], *values))
+        if n == 1:  # every later step works in R^p: Hermite tensors commute with projection
+            frame, chain = _reframe(frame, basis, moment.value, order)
+        else:
+            chain = chain.extend(window.step(basis))
+        if problem.reduces:  # the moments known so far leave the weights of higher orders
+            new = [split for split in splits if split[1] <= n and split not in kept]
+            kept |= _leading(replace(view, frame=frame).forms(chain, new), ranks)
+            view = replace(view, lower=CompressedMoments(frame, chain, dict(kept)).answers)
+    kept = _leading(replace(view, frame=frame).forms(chain, splits), ranks)
+    return CompressedMoments(frame, chain, kept, tuple(reports))
 
 
-def _samplers(
-    circuit: Circuit, inputs: Mapping[str, Array], auxiliary: Auxiliary
-) -> dict[str, Sampler | None]:
-    """Match the auxiliary names with the inputs of the circuit."""
-    named = dict(auxiliary) if isinstance(auxiliary, Mapping) else dict.fromkeys(auxiliary)
-    samplers: dict[str, Sampler | None] = {}
-    for name, sampler in named.items():
-        if name not in circuit.inputs:
-            raise InputError(
-                "auxiliary_unknown",
-                "auxiliary names {name!r}, which is not an input of the circuit (inputs: {names})",
-                name=name,
-                names=", ".join(map(repr, circuit.inputs)) or "nothing",
-            )
-        if name in inputs:
-            raise InputError(
-                "auxiliary_twice",
-                "{name!r} is in both inputs and auxiliary; pass it in one of them",
-                name=name,
-            )
-        if sampler is None and circuit.inputs[name] == 0:
-            raise InputError(
-                "auxiliary_scalar",
-                "auxiliary {name!r} is a scalar and needs a sampler: auxiliary={{{name!r}: "
-                "lambda rng: rng.normal()}}",
-                name=name,
-            )
-        samplers[name] = sampler
-    missing = [name for name in circuit.inputs if name not in inputs and name not in samplers]
-    if missing:
+def _mean_and_slope(view: FramedRows) -> CompressedMoments:
+    """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
+    chain = SymmetricChain((eye_like(view.frame.p, view.frame.basis),), view.frame.noise)
+    means = view.forms(chain, [(0, n) for n in (0, 1) if view.problem.has_order(n)])
+    forms = {split: mean.value for split, mean in means.items()}
+    return CompressedMoments(view.frame, chain, forms)
+
+
+def _reframe(
+    frame: Frame, basis: Array, moment: Array, order: int
+) -> tuple[Frame, SymmetricChain]:
+    """Return the frame of the span of a basis, scaled by the length of the hidden vectors."""
+    xp = namespace_of(basis)
+    along = xp.linalg.diagonal(basis @ moment @ xp.matrix_transpose(basis))
+    length = float(xp.sum(xp.abs(along)))  # weights of both signs may cancel
+    scale = math.sqrt(length) if length > 0 else 1.0
+    if abs(math.log10(scale)) * 2 * order > LARGEST_EXPONENT:
         raise InputError(
-            "input_missing",
-            "the circuit needs {missing}, missing from inputs (given: {given}); pass it in "
-            "inputs, or name it in auxiliary=({example!r},) to average over draws from N(0, I)",
-            missing=", ".join(map(repr, missing)),
-            given=", ".join(map(repr, inputs)) or "nothing",
-            example=missing[0],
+            "lengths_out_of_range",
+            "the hidden vectors have length {scale:.2g}, too large or too small for moments of "
+            "order {order}; rescale the data to lengths near 1",
+            **{"scale": scale, "order": order},
         )
-    return samplers
+    reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
+    return reduced, SymmetricChain((eye_like(basis.shape[0], basis),), reduced.noise)
+
+
+def _leading(means: Mapping[Split, SplitMean], ranks: list[int]) -> dict[Split, Array]:
+    """Keep the entries of each form in the directions above the noise, and set others to 0."""
+    found = {}
+    for (a, b), mean in means.items():
+        found[a, b] = namespace_of(mean.value).zeros_like(mean.value)
+        found[a, b][: ranks[a], : ranks[b]] = mean.value[: ranks[a], : ranks[b]]
+    return found

@@ -9,8 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats
-from implicitmoments.description import as_floats, column_names, counted, fit_columns
-from implicitmoments.estimator import FittedEstimator
+from implicitmoments.estimator import (
+    FittedEstimator,
+    as_floats,
+    column_names,
+    counted,
+)
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
 from implicitmoments.rows import Rows, draw_numbers
@@ -146,7 +150,7 @@ def target_name(model: FittedEstimator, y: Any = None) -> str:
     name = getattr(y, "name", None) if columns is None else columns[0]
     if isinstance(name, str) and name:
         return name
-    return str(fit_columns(model).get("target", "y"))
+    return str(getattr(model, "columns_in_", {}).get("target", "y"))
 
 
 def frozen_copy(model: Any) -> Any:

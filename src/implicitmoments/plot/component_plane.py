@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import t
 
 from implicitmoments.arrays import Floats
-from implicitmoments.description import counted
+from implicitmoments.estimator import counted
 from implicitmoments.picture_data import (
     Densities,
     Directions,

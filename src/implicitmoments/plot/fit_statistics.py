@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.description import counted
+from implicitmoments.estimator import counted
 from implicitmoments.picture_data import CHANCE, Choice, NoPictureError, compare_numbers
 from implicitmoments.plot import canvas
 

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from implicitmoments.arrays import Floats
-from implicitmoments.description import as_floats
-from implicitmoments.estimator import FittedEstimator
+from implicitmoments.estimator import FittedEstimator, as_floats
 from implicitmoments.picture_data import Integers, LinePicture, Means, NoPictureError, RowSample
 from implicitmoments.plot.canvas import colour, frozen_copy
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from implicitmoments.description import Table, counted, findings_of
+from implicitmoments.estimator import Table, counted, findings_of
 from implicitmoments.plot.canvas import PALETTE, sample_rows
 from implicitmoments.plot.data_comparison import MOST_COMPARED
 from implicitmoments.plot.groups import Groups, group_rows

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.description import Table, counted, short_number
-from implicitmoments.estimator import FittedEstimator
+from implicitmoments.estimator import FittedEstimator, Table, counted, short_number
 from implicitmoments.picture_data import LinePicture
 from implicitmoments.plot.groups import DOUBT, Groups
 

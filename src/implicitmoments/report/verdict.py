@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from scipy.stats import ks_2samp
 
-from implicitmoments.description import counted
-from implicitmoments.estimator import Check, FittedEstimator
+from implicitmoments.estimator import Check, FittedEstimator, counted
 from implicitmoments.notes import FIT, QUIET, Note
 from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot.canvas import frozen_copy, sample_rows

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import UnionType
 from typing import IO, Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -23,17 +24,21 @@ import array_api_compat
 import numpy as np
 import safetensors
 import safetensors.numpy
+from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, to_numpy
+from implicitmoments.moments.activations import NAMED, Activation
 from implicitmoments.notes import CodedError, InputTypeError, Note, Notes
-from implicitmoments.problems import Activation
-from implicitmoments.problems.activations import NAMED
-from implicitmoments.registry import ESTIMATORS, estimator_class
 
 Json: TypeAlias = Any
 Hint: TypeAlias = Any
 Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
+ESTIMATORS = (  # public names of the package: files build no other class
+    *("ActivationSumRegressor", "GaussianMixture", "RegressionMixture"),
+    *("RegressionMixtureDensity", "SphericalMixture", "SphericalMixtureClusterer"),
+    "SphericalMixtureDensity",
+)
 ENTRY = "implicitmoments"  # key in the metadata of safetensors
 COMMON: dict[str, Hint] = {  # fitted attributes of all estimators, or of several
     "n_features_in_": int,
@@ -217,20 +222,27 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
+def estimator_class(name: str) -> type[Any]:
+    """Return an estimator by the name of its class; KeyError for any other name."""
+    if name not in ESTIMATORS:
+        raise KeyError(name)
+    found: type[Any] = getattr(import_module("implicitmoments"), name)
+    return found
+
+
 def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
     """Convert the state of a fitted estimator to a document and arrays."""
     name = type(model).__name__
-    if name not in ESTIMATORS.values() or type(model) is not estimator_class(name):
+    if name not in ESTIMATORS or type(model) is not estimator_class(name):
         raise InputTypeError(
             "not_an_estimator",
             "`save` takes a fitted {estimators}, got {type}; of a pipeline or a search save the "
             "step that is one of these",
-            estimators=sorted(ESTIMATORS.values()),
+            estimators=list(ESTIMATORS),
             type=name,
         )
     held = vars(model)
-    if "stats_" not in held:  # also after a fit that was interrupted
-        raise ModelFileError("not_fitted", "{name} is not fitted; call fit first", name=name)
+    check_is_fitted(model)  # also refuses a fit that was interrupted
     kind: Any = type(model)
     encoder = Encoder(records_of(kind))
     parameters = {key: encoder.encode(held[key], key) for key in model.get_params(deep=False)}
@@ -337,7 +349,8 @@ class Decoder:
         """Build a record of declared types."""
         kind = self.records[name]
         held = {key: self.decode(part) for key, part in tagged["fields"].items()}
-        check_types(held, get_type_hints(kind))
+        hints = get_type_hints(kind)  # also of attributes of the class
+        check_types(held, {each.name: hints[each.name] for each in fields(kind)})
         return kind(**held)
 
 

@@ -1,16 +1,16 @@
-"""The closed form's error falls as N^(-1/2), and a wrong weight does not pass the same test."""
+"""The error of moments falls as N^(-1/2), and a wrong weight does not pass the same test."""
 
 import numpy as np
 import pytest
 
-from implicitmoments import HermiteProblem, datasets, implicit_moments
-from implicitmoments.problems import (
+from implicitmoments import datasets, implicit_moments
+from implicitmoments.moments import (
     ActivationSumProblem,
+    HermiteProblem,
     PairwiseDifferenceProblem,
     RegressionMixtureProblem,
     SphericalMixtureProblem,
     cosine,
-    relu,
 )
 
 SIZES = (8_000, 128_000)  # 16 times the rows: N^(-1/2) is a factor of 4
@@ -34,7 +34,7 @@ def regressions(n, seed):
 
 def relus(n, seed):
     X, y, truth = datasets.make_activation_sum(n, 3, 5, noise=0.1, random_state=seed)
-    return ActivationSumProblem(X, y, relu()), truth
+    return ActivationSumProblem(X, y, "relu"), truth
 
 
 def cosines(n, seed):
@@ -51,16 +51,15 @@ def wrong_differences(n, seed):
 
 def wrong_regressions(n, seed):
     X, y, truth = datasets.make_regression_mixture(4 * n, 2, 5, random_state=seed)
-    return HermiteProblem(X, lambda order: y**order), truth
+    return HermiteProblem(X, lambda order, rows: rows["y"] ** order, y=y), truth
 
 
 def wrong_relus(n, seed):
     """The sign that Corollary 4.9 would give at order 4 (erratum 1)."""
     X, y, truth = datasets.make_activation_sum(n, 3, 5, noise=0.1, random_state=seed)
-    right = ActivationSumProblem(X, y, relu())
+    right = ActivationSumProblem(X, y, "relu")
     flip = {4: -1.0}
-    block = {"x": X, "y": y}
-    weighted = HermiteProblem(X, lambda t: flip.get(t, 1.0) * right.weigh(t, block, range(n)))
+    weighted = HermiteProblem(X, lambda t, rows: flip.get(t, 1.0) * right.weigh(t, rows), y=y)
     weighted.has_order = right.has_order
     return weighted, truth
 

@@ -1,0 +1,452 @@
+r"""Activations: functions of one variable, with Hermite coefficients by quadrature (section 4.2).
+
+The coefficient of order t is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]` for a standard normal G.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+import array_api_compat
+import numpy as np
+from scipy.special import ndtr
+
+from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.validation import check_number, check_positive_number
+
+Function: TypeAlias = Callable[[Array], Array]
+
+ORDERS = 48  # tabulated; higher orders are integrated when they are needed
+STEP = 1e-6  # of a central difference: near the cube root of the rounding error
+SMALLEST_COEFFICIENT = 1e-12  # below it a coefficient is rounding
+NODES = 16  # of a Gauss-Legendre panel
+DEEPEST = 44  # halvings of a panel of length one: kinks are then located to 1e-13
+KINK_DEPTH = 10  # a panel halved so often contains a kink or a jump
+MOST_PANELS = 20_000  # limits the time for functions with very many kinks
+LARGEST_ERROR = 1e-7  # relative; above it quadrature has failed
+
+
+@dataclass(frozen=True)
+class Activation:
+    r"""A function of one variable and its Hermite coefficients.
+
+    Parameters
+    ----------
+    name : str
+        Name in messages.
+    function : callable
+        Applied to arrays elementwise, of any library or of NumPy only. Quadrature finds its kinks
+        and jumps.
+    origin : tuple of str and tuple of float, optional
+        Name and parameters of a named activation, as model files store them.
+
+    See Also
+    --------
+    as_activation : Convert a name or a function.
+    cosine : A cosine of given frequency and phase.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hinge = Activation("hinge", lambda u: np.maximum(0, u - 0.3))
+    >>> round(hinge.kinks[0], 3), round(hinge.coefficient(2), 4)
+    (0.3, 0.2697)
+    """
+
+    name: str
+    function: Function
+    origin: tuple[str, tuple[float, ...]] | None = None
+
+    def __call__(self, u: Any) -> Any:
+        """Apply the function; the result has the library and precision of u."""
+        return self._apply(self.function, u)
+
+    def __repr__(self) -> str:
+        return f"<activation {self.name}>"
+
+    def slope(self, u: Any) -> Any:
+        """Return the derivative, by a difference quotient.
+
+        Parameters
+        ----------
+        u : array
+
+        Returns
+        -------
+        array of the shape, library and precision of u
+        """
+        xp = namespace_of(u)
+        v = xp.astype(u, xp.float64, copy=False)
+        rise = self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
+        return xp.astype(rise / (2 * STEP), u.dtype, copy=False)
+
+    def coefficient(self, order: int) -> float:
+        """Return a Hermite coefficient.
+
+        Parameters
+        ----------
+        order : int
+
+        Returns
+        -------
+        float
+            0 where it is below the error of quadrature.
+        """
+        if order <= ORDERS:
+            return float(self._table.coefficients[order])
+        return float(integrate(self.function, order, self.name).coefficients[order])
+
+    def has_order(self, order: int) -> bool:
+        """Return whether labels carry information about the moment of an order.
+
+        Parameters
+        ----------
+        order : int
+
+        Returns
+        -------
+        bool
+        """
+        return abs(self.coefficient(order)) > SMALLEST_COEFFICIENT
+
+    def tail(self, degree: int) -> float:
+        r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`, the error of degree n for a unit sum.
+
+        Parameters
+        ----------
+        degree : int
+
+        Returns
+        -------
+        float
+        """
+        kept = sum(self.coefficient(t) ** 2 for t in range(degree + 1))
+        return max(0.0, self._table.mean_square - kept)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where quadrature found that the function or its derivative jumps."""
+        return self._table.kinks
+
+    @cached_property
+    def _table(self) -> Quadrature:
+        return integrate(self.function, ORDERS, self.name)
+
+    def _apply(self, function: Function, u: Array) -> Array:
+        """Call a function with an array of any library, and check its result."""
+        if isinstance(u, np.ndarray):
+            return np.asarray(function(u), dtype=u.dtype)
+        library = type(u).__module__.split(".")[0]
+        try:
+            value: Any = function(u)
+            if type(value) is type(u):
+                return namespace_of(u).astype(value, u.dtype, copy=False)
+            reason: object = f"it returns {type(value).__name__}"
+        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+            reason = error
+        raise InputTypeError(
+            "activation_needs_numpy",
+            "the activation {name} does not support arrays of {library} ({reason}); named "
+            "activations do: {names}. Pass the rows as NumPy arrays, or write the function with "
+            "array_api_compat.array_namespace(u)",
+            name=self.name,
+            library=library,
+            reason=reason,
+            names=", ".join(map(repr, NAMED)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Quadrature:
+    """Hermite coefficients of a function by quadrature."""
+
+    coefficients: Floats  # (order + 1,), exactly 0 where they are below the error
+    mean_square: float  # E[σ(G)²]
+    # estimated error of a coefficient: the difference between a panel and its two halves, summed
+    error: float
+    # points where the function or its derivative jumps, to 1e-3 or better. One that coincides with
+    # the border of a panel causes no error and is not listed
+    kinks: tuple[float, ...]
+
+
+def integrate(function: Function, order: int, name: str = "the activation") -> Quadrature:
+    """Integrate a function against Hermite polynomials of orders 0 to ``order``.
+
+    Panels are halved until a panel and its two halves agree, so they accumulate at kinks and
+    jumps.
+
+    Examples
+    --------
+    >>> found = integrate(lambda u: np.maximum(0, u - 0.3), 2)
+    >>> [round(kink, 2) for kink in found.kinks], found.error < 1e-10
+    ([0.3], True)
+    """
+    # √φ falls below 1e-16 beyond the turning point 2√t of h_t √φ
+    reach = math.ceil(2 * math.sqrt(order) + 12)
+    # panels do not start at round numbers, where kinks would be missed
+    left = np.arange(-reach, reach, dtype=np.float64) - math.pi / 100
+    right = left + 1.0
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        whole = _panels(function, left, right, order, name)
+    squares = whole[:, -1]
+    size = math.sqrt(max(float(np.sum(squares)), np.finfo(float).tiny))
+    # the mean square is not finite, or most of it lies at the border
+    if not (math.isfinite(size) and max(squares[0], squares[-1]) <= LARGEST_ERROR * size**2):
+        raise _not_integrable(name, "its mean square under N(0, 1) is not finite")
+    tolerance = 1e-15 * np.append(np.full(order + 1, size), size**2)
+    total, error, n_panels = np.zeros(order + 2), np.zeros(order + 2), 0
+    deep: list[tuple[int, float]] = []  # closed panels at kinks
+    for depth in range(DEEPEST + 1):
+        middle = (left + right) / 2
+        first = _panels(function, left, middle, order, name)
+        second = _panels(function, middle, right, order, name)
+        difference = np.abs(whole - first - second)
+        n_panels += len(left)
+        last = depth == DEEPEST or n_panels > MOST_PANELS
+        split = (difference > tolerance).any(axis=1) & (not last)
+        total += (first + second)[~split].sum(axis=0)
+        error += difference[~split].sum(axis=0)
+        if depth >= KINK_DEPTH:
+            deep.extend((depth, float(place)) for place in middle[~split])
+        if not split.any():
+            break
+        left = np.concatenate([left[split], middle[split]])
+        right = np.concatenate([middle[split], right[split]])
+        whole = np.concatenate([first[split], second[split]])
+    worst = float(error[:-1].max())
+    if not worst <= LARGEST_ERROR * size:
+        raise _not_integrable(name, "it has too many jumps, or is random")
+    coefficients = total[:-1]
+    small = np.abs(coefficients) <= max(10 * worst, 100 * np.finfo(float).eps * size)
+    return Quadrature(np.where(small, 0.0, coefficients), float(total[-1]), worst, _distinct(deep))
+
+
+def _panels(function: Function, left: Floats, right: Floats, order: int, name: str) -> Floats:
+    """Integrate σ h_t φ for t = 0, …, order, and σ² φ, on every panel: (panels, order + 2)."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    half = (right - left)[:, None] / 2
+    u = (left + right)[:, None] / 2 + half * nodes
+    values = _values(function, u.ravel(), name).reshape(u.shape)
+    root = np.exp(-(u**2) / 4) / (2 * math.pi) ** 0.25
+    mass = weights * half * root * values
+    sums = np.empty((len(left), order + 2))
+    previous, current = np.zeros_like(u), root  # h_t √φ: bounded, so that nothing overflows
+    for t in range(order + 1):
+        sums[:, t] = np.sum(mass * current, axis=1)
+        previous, current = current, (u * current - math.sqrt(t) * previous) / math.sqrt(t + 1)
+    sums[:, -1] = np.sum(mass * values * root, axis=1)
+    return sums
+
+
+def _values(function: Function, u: Floats, name: str) -> Floats:
+    try:
+        values = np.asarray(function(u), dtype=np.float64)
+    except Exception as reason:
+        raise _not_elementwise(name, reason) from reason
+    if values.shape != u.shape:
+        raise _not_elementwise(name, f"it returned shape {values.shape} for {len(u)} numbers")
+    if not np.isfinite(values).all():
+        where = float(u[~np.isfinite(values)][0])
+        raise _not_integrable(name, f"it is not finite at {where:.6g}")
+    return values
+
+
+def _not_elementwise(name: str, reason: object) -> InputError:
+    return InputError(
+        "function_not_elementwise",
+        "{name} must apply elementwise to an array ({reason}); try numpy.vectorize",
+        name=name,
+        reason=reason,
+    )
+
+
+def _not_integrable(name: str, reason: str) -> InputError:
+    return InputError(
+        "function_not_integrable",
+        "{name} has no Hermite coefficients: {reason}; expected a function on all of R of "
+        "polynomial growth, such as relu or cos",
+        name=name,
+        reason=reason,
+    )
+
+
+def _distinct(panels: list[tuple[int, float]]) -> tuple[float, ...]:
+    """Return the position of the smallest panel of each run of neighbours."""
+    kinks: list[float] = []
+    for _, place in sorted(panels, reverse=True):  # the deepest first
+        if all(abs(place - kink) > 2.0 ** (2 - KINK_DEPTH) for kink in kinks):
+            kinks.append(place)
+    return tuple(sorted(kinks))
+
+
+def _leaky(slope: float, u: Array) -> Array:
+    return (1 - slope) * (u + abs(u)) / 2 + slope * u
+
+
+def _square(u: Array) -> Array:
+    return u * u
+
+
+def _softplus(u: Array) -> Array:
+    return namespace_of(u).logaddexp(u, 0 * u)
+
+
+def _sigmoid(u: Array) -> Array:
+    return (1 + namespace_of(u).tanh(u / 2)) / 2
+
+
+def _tanh(u: Array) -> Array:
+    return namespace_of(u).tanh(u)
+
+
+def _gelu(u: Array) -> Array:
+    return u * _normal_cdf(u)
+
+
+def _normal_cdf(u: Array) -> Array:
+    """Return Φ(u) on the device of u; libraries without an error function use the host."""
+    if array_api_compat.is_torch_array(u):
+        return cast(Array, cast(Any, namespace_of(u)).special.ndtr(u))
+    if array_api_compat.is_cupy_array(u):
+        from cupyx.scipy.special import ndtr as ndtr_on_device  # noqa: PLC0415 (optional)
+
+        return cast(Array, ndtr_on_device(u))
+    return move_like(np.asarray(ndtr(to_numpy(u))), u)
+
+
+def _cosine(frequency: float, phase: float, u: Array) -> Array:
+    return namespace_of(u).cos(frequency * u + phase)
+
+
+def leaky_relu(slope: float = 0.01) -> Activation:
+    """Return u for positive u and ``slope`` times u for negative.
+
+    Parameters
+    ----------
+    slope : float, default 0.01
+        Slope for negative u.
+
+    Returns
+    -------
+    Activation
+
+    See Also
+    --------
+    cosine : A cosine of given frequency and phase.
+    as_activation : Convert a name or a function.
+
+    Examples
+    --------
+    >>> leaky_relu(0.1)(np.array([-1.0, 2.0])).tolist()
+    [-0.1, 2.0]
+    """
+    check_number("slope", slope, -math.inf)
+    origin = ("leaky_relu", (slope,))
+    return Activation(f"leaky_relu({slope:g})", partial(_leaky, slope), origin)
+
+
+def cosine(frequency: float = 1.0, phase: float = 0.0) -> Activation:
+    r"""Return :math:`\cos(\gamma u + \theta)`.
+
+    Parameters
+    ----------
+    frequency : float, default 1.0
+        The paper's :math:`\gamma`, positive.
+    phase : float, default 0.0
+        The paper's :math:`\theta`, in radians.
+
+    Returns
+    -------
+    Activation
+
+    See Also
+    --------
+    leaky_relu : A ReLU with a slope below zero.
+    as_activation : Convert a name or a function.
+
+    Examples
+    --------
+    The coefficients are :math:`e^{-\gamma^2/2} \gamma^t / \sqrt{t!} \cos(\theta + t\pi/2)`:
+
+    >>> sigma = cosine(1.0)
+    >>> [round(sigma.coefficient(t), 4) for t in range(4)]
+    [0.6065, 0.0, -0.4289, 0.0]
+    """
+    check_positive_number("frequency", frequency)
+    check_number("phase", phase, -math.inf)
+    name, origin = f"cos({frequency:g}u + {phase:g})", ("cos", (frequency, phase))
+    return Activation(name, partial(_cosine, frequency, phase), origin)
+
+
+def _named(name: str, function: Function) -> Callable[[], Activation]:
+    """Return a function that returns an activation without parameters, integrated once."""
+    return cache(partial(Activation, name, function, (name, ())))
+
+
+NAMED: Mapping[str, Callable[..., Activation]] = MappingProxyType(
+    {
+        "relu": _named("relu", partial(_leaky, 0.0)),
+        "leaky_relu": leaky_relu,
+        "softplus": _named("softplus", _softplus),
+        "gelu": _named("gelu", _gelu),
+        "tanh": _named("tanh", _tanh),
+        "sigmoid": _named("sigmoid", _sigmoid),
+        "abs": _named("abs", abs),
+        "square": _named("square", _square),
+        "cos": cosine,
+    }
+)
+
+
+def as_activation(given: str | Activation | Function) -> Activation:
+    """Convert a name or a function to an activation.
+
+    Parameters
+    ----------
+    given : str, Activation or callable
+        One of ``"relu"``, ``"leaky_relu"``, ``"softplus"``, ``"gelu"``, ``"tanh"``,
+        ``"sigmoid"``, ``"abs"``, ``"square"`` and ``"cos"``; an activation, such as
+        ``cosine(2.0)``; or a function of an array.
+
+    Returns
+    -------
+    Activation
+
+    See Also
+    --------
+    Activation : A function and its Hermite coefficients.
+    cosine : A cosine of given frequency and phase.
+
+    Examples
+    --------
+    >>> as_activation("gelu")
+    <activation gelu>
+    """
+    if isinstance(given, Activation):
+        return given
+    if isinstance(given, str) and given in NAMED:
+        return NAMED[given]()
+    if isinstance(given, str):
+        raise InputError(
+            "unknown_activation",
+            "activation={given!r} is unknown; expected one of {named}, cosine(frequency, phase) "
+            "or a function of arrays",
+            given=given,
+            named=", ".join(map(repr, NAMED)),
+        )
+    if callable(given):
+        made = Activation(str(getattr(given, "__name__", "activation")), given)
+        _ = made.kinks  # integrates the function, so that its errors are found here
+        return made
+    raise InputTypeError(
+        "not_an_activation",
+        "activation must be a name such as 'relu', an Activation or a function of an array, got "
+        "{given!r}",
+        given=given,
+    )

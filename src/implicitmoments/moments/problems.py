@@ -1,0 +1,556 @@
+r"""Problems: points and weights whose Hermite moments are those of a model (section 4).
+
+All have the form :math:`M_t = E[c_t \, He_t(x)]` with :math:`He_t = \sqrt{t!} H_t`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    as_real_array,
+    index_like,
+    namespace_of,
+    to_numpy,
+)
+from implicitmoments.moments.activations import Activation, Function, as_activation
+from implicitmoments.notes import InputError, InputTypeError, Note
+from implicitmoments.rows import (
+    Block,
+    Rows,
+    Source,
+    Sums,
+    Whitening,
+    factor_covariance,
+    weights_of,
+    whitener_of,
+)
+from implicitmoments.validation import check_positive_number
+
+HIGHEST_ORTHOGONAL = 9  # moments of y up to twice that order are accurate
+HIGHEST_DEGREE = 20  # of a sum of activations
+
+
+class HermiteProblem:
+    r"""Moments of the form :math:`M_t = E[c_t \, He_t(x)]`, with :math:`He_t = \sqrt{t!} H_t`.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Rows or Source
+        The points x.
+    weight : callable, optional
+        ``weight(order, rows)`` returns :math:`c_t`, (n,), for a block of rows: a mapping with the
+        points ``"x"`` (n, n_features) and the labels ``"y"`` (n,), if there are any. By default
+        all weights are 1. A problem with state overrides :meth:`weigh` instead.
+    y : array of shape (n_samples,), optional
+        Labels; a Source or Rows has them as a column.
+    sample_weight : array of shape (n_samples,), optional
+        Multiplicity of each row in every mean: a weight of 2 is equivalent to repeating the row,
+        a weight of 0 to omitting it. Moments depend only on the ratios.
+    whitening : Whitening, optional
+        Standardises the points first; vectors are mapped back.
+
+    Attributes
+    ----------
+    rows : Rows
+        The points, with labels and multiplicities.
+    reduces : bool
+        Whether :meth:`reduce` removes lower orders from the weights.
+
+    See Also
+    --------
+    implicitmoments.implicit_moments : Estimate moments of a problem.
+    SphericalMixtureProblem : Moments of the means of a spherical mixture.
+
+    Examples
+    --------
+    Moments of the regressors of :math:`y = \beta_i \cdot x + \nu` have the weights
+    :math:`y^t/t!` (Lemma 4.23):
+
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_regression_mixture(20_000, 2, 4, random_state=0)
+    >>> problem = im.moments.HermiteProblem(
+    ...     X, lambda t, rows: rows["y"] ** t / math.factorial(t), y=y
+    ... )
+    >>> im.implicit_moments(problem, n_components=2, order=2).hermite(X[:3]).shape
+    (3,)
+    """
+
+    reduces = False
+
+    def __init__(
+        self,
+        points: Array | Source | Rows,
+        weight: Callable[[int, Block], Array] | None = None,
+        *,
+        y: Array | None = None,
+        sample_weight: Array | None = None,
+        whitening: Whitening | None = None,
+    ) -> None:
+        if not (weight is None or callable(weight)):
+            raise InputTypeError(
+                "weight_not_callable",
+                "weight must be a function of the order and of a block of rows, got {kind}; try "
+                "weight=lambda order, rows: rows['y'] ** order",
+                kind=type(weight).__name__,
+            )
+        rows = Rows.of(points, y=y)
+        if sample_weight is not None:
+            counts = as_real_array(sample_weight, "sample_weight", 1)
+            if counts.shape[0] != rows.n or not bool(namespace_of(counts).all(counts >= 0)):
+                template = "sample_weight must have one entry >= 0 for each of {n:count row}"
+                raise InputError("bad_sample_weight", template, n=rows.n)
+            rows = rows.weighted(counts)
+        self.rows = rows if whitening is None else whitening.map(rows)
+        self.whitening, self._weight = whitening, weight
+        self.n_features = self.rows.n_features
+        # whether all orders have the same weights: they can be combined
+        self.uniform = weight is None and type(self).weigh is HermiteProblem.weigh
+
+    def weigh(self, order: int, rows: Block) -> Array | None:
+        """Return the weights :math:`c_t` of a block of rows.
+
+        Parameters
+        ----------
+        order : int
+            The order t.
+        rows : mapping of str to array
+            Columns of the block; ``"x"`` holds the points.
+
+        Returns
+        -------
+        array of shape (n,), or None
+            None for all ones.
+        """
+        return None if self._weight is None else self._weight(order, rows)
+
+    def prepare(self, orders: Sequence[int]) -> None:
+        """Compute what weights depend on beyond their own row, before a pass.
+
+        Parameters
+        ----------
+        orders : sequence of int
+            Orders whose weights the pass needs.
+        """
+
+    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:  # noqa: ARG002
+        r"""Remove the part of the weights explained by lower orders.
+
+        Under Gaussian points :math:`He_t(x)` is orthogonal to polynomials of lower degree, so
+        the part of a weight that they explain is noise. Problems that support it set
+        :attr:`reduces` and override this method.
+
+        Parameters
+        ----------
+        order : int
+            The order t of the weights.
+        weights : array of shape (n,)
+            The weights of a block of rows.
+        lower : mapping of int to array of shape (n,)
+            :math:`\langle H_m(x), M_m \rangle` for the known orders below t.
+
+        Returns
+        -------
+        array of shape (n,)
+            Weights of smaller variance and the same moments.
+        """
+        return weights
+
+    def has_order(self, order: int) -> bool:  # noqa: ARG002
+        """Return whether the rows carry information about the moment of an order.
+
+        Parameters
+        ----------
+        order : int
+            The order of the moment.
+
+        Returns
+        -------
+        bool
+            By default all orders can be estimated.
+        """
+        return True
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Map hidden vectors to the user's coordinates.
+
+        Parameters
+        ----------
+        vectors : array of shape (k, n_features)
+            Hidden vectors in the coordinates of the problem.
+
+        Returns
+        -------
+        array of shape (k, n_features)
+        """
+        return vectors if self.whitening is None else self.whitening.original(vectors)
+
+
+class SphericalMixtureProblem(HermiteProblem):
+    r"""Moments of the means of a mixture :math:`\sum_i w_i N(\mu_i, \sigma^2 I)`.
+
+    Fact 2.3 and Lemma 4.17: :math:`E[He_t(x)] = \sum_i w_i \mu_i^{\otimes t}` for unit variance.
+    The hidden vectors are :math:`(\mu_i - c)/\sigma`; for components
+    :math:`N(\mu_i, \Sigma)` of a known covariance :math:`\Sigma = L L^\top` they are
+    :math:`L^{-1}(\mu_i - c)`.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Rows or Source
+        Rows of the mixture.
+    variance : float or array of shape (n_features, n_features), default 1.0
+        The common variance :math:`\sigma^2` of the components, or their covariance
+        :math:`\Sigma`.
+    center : array of shape (n_features,), optional
+        The point c; the origin by default.
+    sample_weight : array of shape (n_samples,), optional
+        Multiplicity of each row.
+
+    See Also
+    --------
+    PairwiseDifferenceProblem : Moments of differences of means.
+    implicitmoments.SphericalMixture : Spherical covariances, one variance or several.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(
+    ...     10_000, 3, 6, radius=4.0, separation=3.0, random_state=0
+    ... )
+    >>> problem = im.moments.SphericalMixtureProblem(2 * X, variance=4.0)
+    >>> im.implicit_moments(problem, n_components=3, order=1).components().vectors.shape
+    (3, 6)
+    """
+
+    def __init__(
+        self,
+        points: Array | Source | Rows,
+        *,
+        variance: Any = 1.0,
+        center: Array | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
+        rows = Rows.of(points)
+        d = rows.n_features
+        origin = np.zeros(d) if center is None else to_numpy(as_real_array(center, "center", 1))
+        if len(origin) != d:
+            template = "center has {n_entries:count entry}, expected one for each of {d} features"
+            raise InputError("wrong_shape", template, n_entries=len(origin), d=d)
+        self.center = np.asarray(origin, dtype=np.float64)
+        if np.ndim(np.asarray(variance)) == 0:
+            self._factor = math.sqrt(check_positive_number("variance", variance)) * np.eye(d)
+            linear: Any = 1.0 / float(self._factor[0, 0])
+        else:
+            self._factor = factor_covariance(variance, d)
+            linear = whitener_of(self._factor)
+        super().__init__(rows.mapped(self.center, linear), sample_weight=sample_weight)
+
+    def original_vectors(self, vectors: Floats) -> Floats:
+        """Map hidden vectors to means."""
+        means: Floats = vectors @ self._factor.T + self.center
+        return means
+
+
+class PairwiseDifferenceProblem(HermiteProblem):
+    r"""Moments of the differences of means, from differences of pairs of rows.
+
+    Proof of Theorem 4.19. Of unit variance, with hidden vectors :math:`(\mu_i - \mu_j)/\sqrt 2`
+    and weights :math:`w_i w_j` (Erratum 4: the text states them without the root).
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features), Rows or Source
+        Rows of the mixture, which are held in memory. They are paired at random, by their number
+        alone.
+    sample_weight : array of shape (n_samples,), optional
+        Multiplicity of each row; that of a difference is the product.
+
+    See Also
+    --------
+    SphericalMixtureProblem : Moments of the means of a spherical mixture.
+    implicitmoments.SphericalMixtureClusterer : Labels by a test of pairs of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = PairwiseDifferenceProblem(np.zeros((10, 3)))
+    >>> problem.rows.n, problem.n_features
+    (5, 3)
+    """
+
+    def __init__(
+        self, points: Array | Source | Rows, *, sample_weight: Array | None = None
+    ) -> None:
+        x = Rows.of(points).hold().block["x"]
+        n_pairs, xp = int(x.shape[0]) // 2, namespace_of(x)
+        order = np.random.default_rng(0).permutation(x.shape[0])[: 2 * n_pairs]
+        first, second = (index_like(half, x) for half in order.reshape(2, n_pairs))
+        differences = (xp.take(x, first, axis=0) - xp.take(x, second, axis=0)) / math.sqrt(2)
+        counts = None
+        if sample_weight is not None:
+            given = to_numpy(as_real_array(sample_weight, "sample_weight", 1))
+            counts = given[to_numpy(first)] * given[to_numpy(second)]
+        super().__init__(differences, sample_weight=counts)
+
+
+class RegressionMixtureProblem(HermiteProblem):
+    r"""Moments of the regressors of :math:`y = \beta_i \cdot x + \nu`, with Gaussian x.
+
+    Lemma 4.23: :math:`E[(y^t / t!)\, He_t(x)] = \sum_i w_i \beta_i^{\otimes t}` for any noise
+    distribution, since the terms of lower degree in x are orthogonal to :math:`He_t`. The same
+    holds for any polynomial :math:`y^t + \ldots`; the one orthogonal to lower powers of y has the
+    smallest variance.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Source
+    whitening : Whitening, optional
+        Standardises the points first. Otherwise x is assumed to be from N(0, I).
+    sample_weight : array of shape (n_samples,), optional
+        Multiplicity of each row.
+
+    See Also
+    --------
+    ActivationSumProblem : Moments of the directions of a sum of activations.
+    implicitmoments.RegressionMixture : The lines, and the line of each row.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_regression_mixture(20_000, 2, 4, noise=0.1, random_state=0)
+    >>> problem = im.moments.RegressionMixtureProblem(X, y)
+    >>> im.implicit_moments(problem, n_components=2, order=2).components().guesses.shape
+    (2, 4)
+    """
+
+    def __init__(
+        self,
+        X: Array | Source | Rows,
+        y: Array | None,
+        *,
+        whitening: Whitening | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
+        super().__init__(X, y=y, sample_weight=sample_weight, whitening=whitening)
+
+    def prepare(self, orders: Sequence[int]) -> None:
+        """Compute the polynomials from all labels."""
+        if min(orders, default=0) <= HIGHEST_ORTHOGONAL:
+            _ = self._recurrence
+
+    def weigh(self, order: int, rows: Block) -> Array:
+        """Return the monic orthogonal polynomial of the labels over t!."""
+        if order > HIGHEST_ORTHOGONAL:
+            return rows["y"] ** order / math.factorial(order)
+        unit, (a, b) = self._recurrence
+        return monic_polynomial(rows["y"] / unit, order, a, b) * (
+            unit**order / math.factorial(order)
+        )
+
+    @cached_property
+    def _recurrence(self) -> tuple[float, tuple[list[float], list[float]]]:
+        """The root mean square of y, and the recurrence of polynomials in y over it."""
+        square = self._mean_powers(1.0, 3)[2]
+        unit = math.sqrt(square) if square > 0 else 1.0
+        moments = self._mean_powers(unit, 2 * HIGHEST_ORTHOGONAL + 2)
+        return unit, recurrence_from_moments(moments)
+
+    def _mean_powers(self, unit: float, n_powers: int) -> list[float]:
+        def measure(block: Block) -> Sums:
+            y, counts = block["y"] / unit, weights_of(block)
+            xp = namespace_of(y)
+            return {str(power): float(xp.sum(counts * y**power)) for power in range(n_powers)}
+
+        sums = self.rows.fold(measure, what="powers of the labels")
+        return [float(sums[str(power)]) / float(sums["0"]) for power in range(n_powers)]
+
+
+def recurrence_from_moments(moments: Sequence[float]) -> tuple[list[float], list[float]]:
+    r"""Return (a, b) with :math:`P_{n+1}(y) = (y - a_n) P_n(y) - b_n P_{n-1}(y)` orthogonal.
+
+    By Chebyshev's algorithm from :math:`E[y^0], \ldots, E[y^{2T-1}]`: T pairs. Scale y to about
+    unit variance, since moments grow fast. There are fewer pairs if the distribution has too few
+    points for another polynomial.
+    """
+    before, now = [0.0] * len(moments), list(moments)
+    a, b = [moments[1] / moments[0]], [0.0]
+    for n in range(1, len(moments) // 2):
+        after = [0.0] * len(moments)
+        for j in range(n, len(moments) - n):
+            after[j] = now[j + 1] - a[n - 1] * now[j] - b[n - 1] * before[j]
+        if after[n] <= 1e-12 * now[n - 1]:
+            break
+        a.append(after[n + 1] / after[n] - now[n] / now[n - 1])
+        b.append(after[n] / now[n - 1])
+        before, now = now, after
+    return a, b
+
+
+def monic_polynomial(y: Array, degree: int, a: Sequence[float], b: Sequence[float]) -> Array:
+    """Evaluate the monic orthogonal polynomial of a degree by its recurrence.
+
+    Beyond the known recurrence it is extended by powers of y, and remains monic.
+    """
+    before, now = y * 0.0, y * 0.0 + 1.0
+    for n in range(degree):
+        shift, product = (a[n], b[n]) if n < len(a) else (0.0, 0.0)
+        before, now = now, (y - shift) * now - product * before
+    return now
+
+
+class ActivationSumProblem(HermiteProblem):
+    r"""Moments of the directions of :math:`y = \sum_i w_i \sigma(v_i \cdot x)`, x from N(0, I).
+
+    Lemma 4.12: :math:`E[y\, H_t(x)] = c_{\sigma,t} \sum_i w_i v_i^{\otimes t}`. Labels may carry
+    noise of mean zero. With biases, :math:`\sigma(v_i \cdot x + b_i)` has coefficients
+    :math:`c_t(b_i) = E[\sigma(G + b_i) h_t(G)]` of its own, which remain in the moments:
+    :math:`M_t = \sum_i w_i c_t(b_i) v_i^{\otimes t}`, with weights that depend on the order.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Source
+    activation : str, Activation or callable
+        The function :math:`\sigma`, as accepted by :func:`as_activation`.
+    biased : bool, default False
+        Whether components have biases.
+    whitening : Whitening, optional
+        Standardises the points first; the directions are those of whitened points.
+    sample_weight : array of shape (n_samples,), optional
+        Multiplicity of each row.
+
+    See Also
+    --------
+    Activation : A function and its Hermite coefficients.
+    implicitmoments.ActivationSumRegressor : A sum of known activations of hidden directions.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_activation_sum(20_000, 3, 6, random_state=0)
+    >>> problem = im.moments.ActivationSumProblem(X, y, "relu")
+    >>> im.implicit_moments(problem, n_components=3, order=2).components()
+    <3 of 3 components resolved>
+    """
+
+    reduces = True
+
+    def __init__(
+        self,
+        X: Array | Source | Rows,
+        y: Array | None,
+        activation: str | Activation | Function,
+        *,
+        biased: bool = False,
+        whitening: Whitening | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
+        super().__init__(X, y=y, sample_weight=sample_weight, whitening=whitening)
+        self.activation, self.biased = as_activation(activation), biased
+
+    def of(self, rows: Rows) -> ActivationSumProblem:
+        """Return the problem of other rows, already whitened.
+
+        Parameters
+        ----------
+        rows : Rows
+            With labels.
+
+        Returns
+        -------
+        ActivationSumProblem
+        """
+        return ActivationSumProblem(rows, None, self.activation, biased=self.biased)
+
+    @property
+    def parity(self) -> int:
+        r"""The sign in :math:`\sigma(-u) = \pm \sigma(u)`: 1 if even, −1 if odd, 0 if neither."""
+        odd, even = (any(map(self.activation.has_order, range(i, 20, 2))) for i in (1, 0))
+        return int(even) - int(odd)
+
+    def has_order(self, order: int) -> bool:
+        """Return whether the moment of this order can be estimated."""
+        return self.biased or self.activation.has_order(order)
+
+    def coefficient(self, order: int) -> float:
+        """Return the Hermite coefficient by which the moment of the labels is divided.
+
+        Parameters
+        ----------
+        order : int
+
+        Returns
+        -------
+        float
+            1 with biases: coefficients remain in the moments.
+        """
+        return 1.0 if self.biased else self.activation.coefficient(order)
+
+    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
+        """Replace y by its residual after the known lower orders."""
+        for m, answer in lower.items():
+            weights = weights - answer * (self.coefficient(m) / self._divisor(order))
+        return weights
+
+    def _divisor(self, order: int) -> float:
+        return self.coefficient(order) * math.sqrt(math.factorial(order))
+
+    def weigh(self, order: int, rows: Block) -> Array:
+        r"""Return :math:`y / (c_t \sqrt{t!})`, or :math:`y / \sqrt{t!}` with biases."""
+        return rows["y"] / self._divisor(order)
+
+
+def largest_degree(
+    activation: Activation, at_most: int, least: int = 1, *, biased: bool = False
+) -> int:
+    """Return the largest degree whose subspaces the moments of an activation determine.
+
+    A subspace needs the even order 2n, or the odd order below it. With biases there are moments of
+    every order, unless the activation is linear.
+    """
+    if not any(map(activation.has_order, range(2, HIGHEST_DEGREE + 1))):
+        raise InputError(
+            "activation_linear",
+            "{name} is linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
+            "functions is one linear function; use linear regression",
+            name=activation.name,
+        )
+    if biased:
+        return at_most
+    present = [activation.has_order(t) for t in range(at_most + 2)]
+    missing = (n for n in range(1, at_most + 1, 2) if not (present[n] or present[n + 1]))
+    largest = next(missing, at_most + 1) - 1
+    if largest < least:
+        raise InputError(
+            "coefficient_zero",
+            "the Hermite coefficients of {name} of orders {order} and {after} are zero, and the "
+            "moment of one of them is needed for degree {degree} (Theorem 4.7); use a degree up "
+            "to {largest}, or another activation",
+            name=activation.name,
+            order=largest + 1,
+            after=largest + 2,
+            degree=least,
+            largest=largest,
+        )
+    return largest
+
+
+def parity_note(activation: Activation) -> Note | None:
+    """Note that one parity nearly vanishes: a phase near a multiple of π/2 (Remark 4.11).
+
+    Below a hundredth of the energy, moments of the weak parity take 100 times the rows.
+    """
+    energies = [activation.coefficient(t) ** 2 for t in range(2, 11)]
+    even, odd = sum(energies[::2]), sum(energies[1::2])
+    if 0 < min(even, odd) < 0.01 * max(even, odd):
+        parity = "even" if even > odd else "odd"
+        return Note("nearly_symmetric", {"name": activation.name, "parity": parity})
+    return None
