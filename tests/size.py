@@ -32,6 +32,7 @@ FINISHED = frozenset(
         "clustering",
         "saving",
         "examples",
+        "words of docs",
         "words of README.md",
         "words of CHANGELOG.md",
         "words of CONTRIBUTING.md",
