@@ -84,7 +84,7 @@ def test_no_randomness_and_no_block_size_and_no_order_of_rows():
 
     def answers(order, **options):
         rows = Rows.of(X[order], y=labels[order])
-        rows = Rows(rows.source, **options)
+        rows = Rows(rows.table, **options)
         m = implicit_moments(RegressionMixtureProblem(rows, None), n_components=3, order=4)
         return np.append(m.hermite(X[:20]), m.noise_floor)
 
