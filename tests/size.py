@@ -30,6 +30,7 @@ FINISHED = frozenset(
     [
         "cli",
         "clustering",
+        "paper",
         "saving",
         "examples",
         "words of docs",
