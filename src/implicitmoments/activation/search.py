@@ -44,6 +44,7 @@ ATTEMPTS = 3  # moves without a gain before the search ends
 HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
 NOISELESS = 1e-4  # of the mean square of the labels: an error that further steps may remove
 SAME = 1e-6  # relative ridge: columns that differ by less are the same
+BY_CHANCE = 5.0  # standard deviations above the mean of what a component explains by chance
 CLEAR = 10.0  # decrease of the criterion that is very strong evidence (Kass and Raftery 1995)
 
 
@@ -130,13 +131,15 @@ def improve(
     """Add, exchange and drop components while that lowers the criterion.
 
     At most ``most`` components. ``price`` is what the criterion charges for one where directions
-    have all features; by default it is that of the rows.
+    have all features; without it, in a span that may miss a part of them, none is dropped. A
+    component of a given number is dropped only if what it explains may be chance.
     """
-    price = price or best.network.units.shape[1] * math.log(rows.total)
+    q = best.network.units.shape[1]
+    charge = q * math.log(rows.total) if most == math.inf else q + BY_CHANCE * math.sqrt(2 * q)
     failures = 0
     while failures < ATTEMPTS:  # each draws other candidates
-        tried = [drop(rows, best, price)]
-        grown = grow(rows, best, rng, price)
+        tried = [drop(rows, best, charge)] if price else []
+        grown = grow(rows, best, rng, price or q * math.log(rows.total))
         if grown is not None:
             weakest = np.argsort(rises(rows, grown.network))[:2]
             tried += [without(rows, grown.network, i, QUICK) for i in weakest]
@@ -247,13 +250,14 @@ def candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:
     return np.where(along > 0, gains, 0.0) if network.positive else np.asarray(gains)
 
 
-def drop(rows: Rows, best: FittedNetwork, price: float) -> FittedNetwork | None:
-    """Drop the component that is needed least, if that is not clearly worse."""
-    rising = rises(rows, best.network)
-    left = max(best.loss, NOISELESS * best.size) / rows.total
-    if best.network.k == 1 or rising.min() >= 30 * price * left:
+def drop(rows: Rows, best: FittedNetwork, charge: float) -> FittedNetwork | None:
+    """Drop the component that is needed least, if the criterion charges more than it explains."""
+    rising, network = rises(rows, best.network), best.network
+    allowed = charge * max(best.loss, NOISELESS * best.size) / rows.total
+    if network.k == 1 or rising.min() >= 30 * allowed:
         return None
-    return without(rows, best.network, int(np.argmin(rising)), TRIAL)
+    fewer = without(rows, network, int(np.argmin(rising)), TRIAL)
+    return fewer if fewer.loss - best.loss < allowed else None
 
 
 def without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
