@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv
 
 import implicitmoments as im
-from implicitmoments.rows import FileSource
+from implicitmoments.rows import FileTable
 
 
 def table(text):
@@ -93,13 +93,14 @@ def test_rows_with_missing_numbers_have_empty_answers(data, models, run, tmp_pat
 
 @pytest.mark.parametrize("command", ["predict", "score"])
 def test_a_file_is_read_once(command, data, models, run, monkeypatch):
-    n_read, read = [], FileSource.read
+    n_read, read = [], FileTable.blocks
 
-    def counted(self, rows, rng):
-        n_read.append(len(rows))
-        return read(self, rows, rng)
+    def counted(self, size):
+        for block in read(self, size):
+            n_read.append(len(block["x"]))
+            yield block
 
-    monkeypatch.setattr(FileSource, "read", counted)
+    monkeypatch.setattr(FileTable, "blocks", counted)
     assert run(command, models["mixture"], data / "rows.csv").status == 0
     assert sum(n_read) == 1_500
 

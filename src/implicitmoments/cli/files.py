@@ -67,8 +67,7 @@ def open_for_model(
 
 def blocks_of(source: Any) -> Iterator[Block]:
     """Yield the rows of a file in blocks, each of which is read once."""
-    for start in range(0, source.n_rows, ROWS):
-        yield source.block(range(start, min(start + ROWS, source.n_rows)))
+    yield from source.blocks(ROWS)
 
 
 def check_output(output: Path | None, inputs: Iterable[Path]) -> None:
