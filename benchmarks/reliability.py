@@ -26,6 +26,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -105,9 +106,8 @@ def processor_seconds(code: str, folder: str) -> float:
 
     environment = {**os.environ, "PYTHONPATH": str(Path(str(im.__file__)).parents[1])}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # the first process compiles
-    how: Any = {"cwd": folder, "env": environment, "check": True, "capture_output": True}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", code], **how)
+    before, run = resource.getrusage(resource.RUSAGE_CHILDREN), [sys.executable, "-c", code]
+    subprocess.run(run, cwd=folder, env=environment, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -205,14 +205,10 @@ def load_changed(case: Case) -> Figures:
     return {"outcome": f"error: {watched[0]}" if watched else outcome}
 
 
-models: dict[str, Any] = {}
-
-
+@cache
 def fitted(name: str) -> Any:
     """Return a fitted model, the same one in every call."""
-    if name not in models:
-        models[name] = make(name).fit(*draw(name, 400, 0))
-    return models[name]
+    return make(name).fit(*draw(name, 400, 0))
 
 
 def move_units(case: Case) -> Figures:
