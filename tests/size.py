@@ -30,6 +30,10 @@ FINISHED = frozenset(
     [
         "clustering",
         "saving",
+        "plot",
+        "report",
+        "note codes",
+        "public names",
         "examples",
         "words of README.md",
         "words of CHANGELOG.md",
