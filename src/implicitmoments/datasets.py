@@ -15,8 +15,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed
-from implicitmoments.rows.fold import blocks
+from implicitmoments.rows import DrawPurpose, RandomState, RowDraws, as_seed, blocks
 from implicitmoments.validation import check_whole
 
 __all__ = [

@@ -53,7 +53,7 @@ def test_rows_of_a_file_are_labelled_by_fit_predict(tmp_path):
     assert not hasattr(model, "labels_")
     np.testing.assert_array_equal(labels, model.predict(X))
     np.testing.assert_array_equal(labels, model.fit_predict(X))
-    with refuses("no_blocks"):
+    with refuses("no_rows"):
         model.fit_predict(iter([{"x": X}]))
 
 

@@ -48,10 +48,16 @@ from implicitmoments.moments.problems import (
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
-from implicitmoments.rows import Block, RandomState, Rows, Whitening
-from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.normality import find_deviations, looks_standard
-from implicitmoments.rows.outliers import count_extreme_rows
+from implicitmoments.rows import (
+    Block,
+    RandomState,
+    Rows,
+    Whitening,
+    count_extreme_rows,
+    find_deviations,
+    looks_standard,
+    open_rows,
+)
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
@@ -83,7 +89,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     and no local optima; ``refine`` then fits the model itself by least squares.
 
     Every step is a pass over the rows in blocks, or uses a sample of them, so rows may be a
-    :class:`~implicitmoments.rows.Source` beyond memory. Arrays of other libraries are processed
+    :class:`~implicitmoments.rows.Table` beyond memory. Arrays of other libraries are processed
     where they are; fitted arrays and predictions are in the library of the rows.
 
     Parameters
@@ -297,9 +303,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
 
         Parameters
         ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
+        X : array, data frame or Table of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-            Not for a Source, which has it as a column.
+            Not for a Table, which has it as a column.
         sample_weight : array of shape (n_samples,), optional
 
         Returns

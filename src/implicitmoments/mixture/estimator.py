@@ -38,9 +38,7 @@ from implicitmoments.mixture.starts import (
 )
 from implicitmoments.mixture.students import LEAST, MOST
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Rows, as_seed
-from implicitmoments.rows.constants import cells_off, precision_of
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import Rows, as_seed, cells_off, open_rows, precision_of
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,

@@ -17,8 +17,7 @@ from implicitmoments.estimator import (
 )
 from implicitmoments.notes import InputTypeError
 from implicitmoments.picture_data import RowSample
-from implicitmoments.rows import Rows, draw_numbers
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import Rows, draw_numbers, open_rows
 from implicitmoments.validation import check_whole
 
 if TYPE_CHECKING:
@@ -121,8 +120,9 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         )
     with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
         rows = Rows.of(opened)
-        n, block = rows.n, rows.sample(max_rows, 0).block
-        numbers = rows.source._file_rows(draw_numbers(n, max_rows, 0))  # as Rows.sample draws
+        n, sample = rows.n, rows.sample(max_rows, 0)
+        block = sample.block
+        numbers = np.arange(n) if sample.numbers is None else sample.numbers
     labels, names = as_floats(block["y"]) if model.labelled else np.zeros(0), column_names(model)
     target, x = target_name(model, y), block["x"]
     return RowSample(x, as_floats(x), labels, n, names, target, numbers)
