@@ -36,6 +36,7 @@ FINISHED = frozenset(
         "report",
         "note codes",
         "public names",
+        TOP_LEVEL,
         "examples",
         "words of README.md",
         "words of CHANGELOG.md",
