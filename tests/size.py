@@ -38,6 +38,7 @@ FINISHED = frozenset(
         "public names",
         TOP_LEVEL,
         "examples",
+        "words of docs",
         "words of README.md",
         "words of CHANGELOG.md",
         "words of CONTRIBUTING.md",
