@@ -1,225 +1,189 @@
-"""Fits of data larger than memory, and on Dask.
+"""Rows in files and on Dask: reading rates, and fits of large files with their memory.
 
-Run: python benchmarks/scale.py file [--gigabytes 10] [--repeats 1] [--folder DIR]
-     python benchmarks/scale.py dask [--rows 3000000]
+    python benchmarks/scale.py [reading fit dask device] [--old SRC] [--quick] [--results FOLDER]
 
-``file`` writes a .npy file of a spherical mixture, fits it in a separate process and prints the
-peak resident memory of that process. Its processor time is compared with that of passes which
-only read the file and multiply: each pass reads all blocks once, and an E-step multiplies twice.
-They are measured before and after each fit. ``dask`` fits a Dask array with one and with two
-single-threaded workers. The environment variable SCALE_FEATURES is the number of features, 30 by
-default. ``benchmarks/reliability.py`` kills fits.
+``reading`` passes over a file of standard normal numbers in 16 columns and sums them up. ``fit``
+fits a mixture of 10 spherical Gaussians to an .npy file, reads it once, and passes over it once
+with the products of one step of EM; each in a process of its own, whose peak of memory is told.
+``dask`` fits rows in partitions on this machine, and ``device`` tensors on a GPU where there is
+one. Seconds are those of the clock. Files are kept in the folder for temporary files while the
+benchmark runs.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from implicitmoments import SphericalMixture
-from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.rows import open_file
+from common import Case, Figures, Row, Table, both_editions, main, names, select, values
 
-K = 20
-D = int(os.environ.get("SCALE_FEATURES", "30"))  # child processes read it
-SPREAD: dict[str, Any] = {"radius": 6.0, "separation": 4.0}
-WRITTEN_ROWS = 500_000
-READ_ROWS = 8_192  # of a block, as in a fit
-GROUND = ("reading", "products")
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+D, K = 16, 10
+MEGABYTES = {"100 MB": 100, "1 GB": 1_000, "10 GB": 10_000}
+KINDS = ("npy", "parquet", "csv")
 
 
-def write_mixture(path: Path, n: int) -> None:
-    """Write n rows of one mixture, in batches."""
-    _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
-    rng = np.random.default_rng(1)
-    with path.open("wb") as file:
-        header = {"descr": "<f8", "fortran_order": False, "shape": (n, D)}
-        np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, n, WRITTEN_ROWS):
-            m = min(WRITTEN_ROWS, n - start)
-            rows = rng.normal(size=(m, D)) + truth.vectors[rng.integers(K, size=m)]
-            rows.tofile(file)
+def write(folder: Path, kind: str, megabytes: int) -> Path:
+    """Write rows of a mixture, a part at a time."""
+    path, n = folder / f"rows.{kind}", megabytes * 10**6 // (8 * D)
+    rng = np.random.default_rng(0)
+    means, size = 6.0 * rng.normal(size=(K, D)), 100_000
+    if kind == "npy":
+        whole = np.lib.format.open_memmap(path, "w+", np.float64, (n, D))
+        for start in range(0, n, size):
+            part = whole[start : start + size]
+            part[:] = means[rng.integers(K, size=len(part))] + rng.normal(size=part.shape)
+        del whole
+        return path
+    import pyarrow as pa  # noqa: PLC0415 (only for these files)
+    import pyarrow.csv  # noqa: PLC0415
+    import pyarrow.parquet  # noqa: PLC0415
+
+    schema = pa.schema([(f"x{j}", pa.float64()) for j in range(D)])
+    new = pa.csv.CSVWriter if kind == "csv" else pa.parquet.ParquetWriter
+    with new(path, schema) as file:
+        for start in range(0, n, size):
+            m = min(size, n - start)
+            rows = means[rng.integers(K, size=m)] + rng.normal(size=(m, D))
+            file.write_table(pa.table(dict(zip(schema.names, rows.T, strict=True))))
+    return path
 
 
-def report(**values: Any) -> None:
-    """Print a line for the parent process."""
-    print(json.dumps(values), flush=True)
+def peak() -> float:
+    """Return the peak of memory of this process, in megabytes."""
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1_024
 
 
-def child(arguments: list[str], **environment: str) -> dict[str, Any]:
-    """Run this script in a separate process and read its last line."""
-    done = subprocess.run(
-        [sys.executable, __file__, *arguments],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    )
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+def passes(path: str) -> Figures:
+    """Sum up the columns of a file in two passes; opening a CSV file parses it."""
+    from implicitmoments.rows import Rows, open_file  # noqa: PLC0415 (of an edition)
+
+    clock = perf_counter()
+    table: Any = open_file(path)
+    opened, total = perf_counter() - clock, np.zeros(D)
+    clock = perf_counter()
+    for _ in range(2):
+        found = Rows.of(table).fold(lambda block: {"x": np.asarray(block["x"]).sum(axis=0)})
+        total += found["x"]
+    seconds, read = perf_counter() - clock, 2 * 8 * D * table.n_rows / 1e6
+    return {"opened": opened, "rate": read / seconds, "memory": peak(), "check": total[0]}
 
 
-def peak_memory() -> float:
-    """Return the peak of the resident memory of this process, in MB.
+def fit(path: str) -> Figures:
+    """Fit a mixture; compare a pass of EM with reading and products."""
+    import implicitmoments as im  # noqa: PLC0415
 
-    Not ``getrusage``, which includes the memory of the parent process.
-    """
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 2**10
-
-
-def fit_file(path: str) -> None:
-    """Fit the file; report processor seconds, passes and peak memory."""
-    before = peak_memory()
-    rows: Counter[str] = Counter()
-    parts: list[tuple[str, float]] = []
-    clock = last = process_time()
-
-    def progress(what: str, now: int, total: int) -> None:
-        nonlocal last
-        if now == total:
-            rows[what] += total
-            parts.append((what, round(process_time() - last, 1)))
-            last = process_time()
-
-    model = SphericalMixture(K, random_state=0).fit(path, progress=progress)
-    seconds = process_time() - clock
-    parts.append(("after passes", round(process_time() - last, 1)))
-    _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
-    apart = np.linalg.norm(truth.vectors[:, None] - model.means_, axis=2).min(axis=1)
-    report(
-        seconds=seconds,
-        rows=dict(rows),
-        parts=parts,
-        before=before,
-        peak=peak_memory(),
-        error=float(apart.max()),
-    )
+    clock = perf_counter()
+    model = im.SphericalMixture(K, random_state=0).fit(path)
+    seconds, memory = perf_counter() - clock, peak()
+    clock = perf_counter()
+    model.score(path)
+    scored = perf_counter() - clock
+    coefficients, clock = np.ones((K, D + 2)), perf_counter()
+    with open(path, "rb") as file:
+        file.seek(128)
+        while len(x := np.fromfile(file, np.float64, 8_192 * D)):
+            x = x[: len(x) // D * D].reshape(-1, D)
+            lifted = np.column_stack([x, np.einsum("nd,nd->n", x, x), np.ones(len(x))])
+            (coefficients @ lifted.T) @ lifted
+    bare = perf_counter() - clock
+    return {"seconds": seconds, "memory": memory, "pass": scored / bare}
 
 
-def read_and_multiply(path: str) -> None:
-    """Report processor seconds of reading all rows, and of the two products of an E-step."""
-    slopes = np.random.default_rng(0).normal(size=(K, D))
+def dask_fit(path: str) -> Figures:
+    """Fit a mixture to partitions of the rows, by threads of this process."""
+    import dask.array as da  # noqa: PLC0415
 
-    def touch(block: Any, rows: range) -> dict[str, Any]:
-        return {"sum": block["x"][0, 0] * len(rows)}
+    import implicitmoments as im  # noqa: PLC0415
 
-    def multiply(block: Any, rows: range) -> dict[str, Any]:
-        return {"sum": (slopes @ block["x"].T) @ block["x"] / len(rows)}
-
-    with open_file(path) as source:
-        pieces = range(source.n)
-        source.fold(touch, pieces, READ_ROWS)  # values are checked in the first pass
-        clock = process_time()
-        source.fold(touch, pieces, READ_ROWS)
-        reading = process_time() - clock
-        clock = process_time()
-        source.fold(multiply, pieces, READ_ROWS)
-        report(reading=reading, products=process_time() - clock - reading)
+    X = np.load(path, mmap_mode="r")
+    there, clock = da.from_array(X, chunks=(100_000, D)), perf_counter()
+    model = im.SphericalMixture(K, random_state=0).fit(there)
+    return {"seconds": perf_counter() - clock, "level": float(model.lower_bound_)}
 
 
-def file_table(arguments: argparse.Namespace) -> None:
-    """Print memory and processor time of a fit of a large file."""
-    n = int(arguments.gigabytes * 1e9 / (8 * D))
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        path = Path(folder) / "rows.npy"
-        write_mixture(path, n)
-        size = path.stat().st_size / 1e9
-        ground, fits = [child(["--read", str(path)])], []
-        for _ in range(arguments.repeats):
-            fits.append(child(["--fit", str(path)]))
-            ground.append(child(["--read", str(path)]))
-    reading, products = (float(np.mean([g[name] for g in ground])) for name in GROUND)
-    found = fits[0]
-    seconds = float(np.mean([fit["seconds"] for fit in fits]))
-    passes = sum(found["rows"].values()) / n
-    steps = sum(v for what, v in found["rows"].items() if what == "EM") / n
-    floor = passes * reading + steps * products
-    print(f"{size:.1f} GB, {n:,} rows, k = {K}, d = {D}; {os.cpu_count()} cores")
-    print(f"passes over all rows: { {w: round(v / n, 1) for w, v in found['rows'].items()} }")
-    print(f"processor time of each part of the fit: {found['parts']}")
-    print("| | value |\n|---|---|")
-    print(f"| reading the file once | {reading:.1f} s |")
-    print(f"| the two products of an E-step on all rows | {products:.1f} s |")
-    print(f"| reading {passes:.0f} times, products of {steps:.0f} E-steps | {floor:.1f} s |")
-    print(f"| the fit | {seconds:.1f} s, {seconds / floor:.2f} times |")
-    print(
-        f"| peak resident memory | {found['peak']:.0f} MB ({found['before']:.0f} at the start) |"
-    )
-    print(f"| largest error of a mean | {found['error']:.4f} |")
+def device_fit(path: str) -> Figures:
+    """Fit a mixture to a tensor on a GPU."""
+    import torch  # noqa: PLC0415
+
+    import implicitmoments as im  # noqa: PLC0415
+
+    X: Any = torch.from_numpy(np.load(path)).to("cuda", torch.float32)
+    im.SphericalMixture(K, random_state=0).fit(X)  # compiles kernels
+    clock = perf_counter()
+    model = im.SphericalMixture(K, random_state=0).fit(X)
+    torch.cuda.synchronize()
+    return {"seconds": perf_counter() - clock, "level": float(model.lower_bound_)}
 
 
-def chunk(rows: int, seed: int) -> Floats:
-    """Make the rows of one chunk."""
-    _, truth = make_spherical_mixture(1_000, K, D, random_state=0, **SPREAD)
-    rng = np.random.default_rng((7, seed))
-    made: Floats = rng.normal(size=(rows, D)) + truth.vectors[rng.integers(K, size=rows)]
-    return made
+def alone(measure: Callable[[str], Figures], kind: str, megabytes: int) -> Figures:
+    """Measure a file in a process of its own, which imports the same edition."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, paths = write(Path(folder), kind, megabytes), list(sys.path)
+        with get_context("spawn").Pool(1, initializer=take_paths, initargs=(paths,)) as pool:
+            return pool.apply(measure, (str(path),))
 
 
-def dask_table(arguments: argparse.Namespace) -> None:
-    """Print results and seconds of fits on one worker and on two."""
-    import dask.array as da  # noqa: PLC0415 (an extra)
-    from dask.delayed import delayed  # noqa: PLC0415
-    from distributed import Client, LocalCluster, wait  # noqa: PLC0415
-
-    size = arguments.rows // 16
-    parts = [chunk(size, i) for i in range(16)]
-    here = SphericalMixture(K, random_state=0).fit(np.concatenate(parts))
-    del parts
-    print(f"{16 * size:,} rows, k = {K}, d = {D}")
-    print("| single-threaded workers | seconds | largest difference of a mean from NumPy |")
-    print("|---|---|---|")
-    for n_workers in (1, 2):
-        with (
-            LocalCluster(
-                n_workers=n_workers, threads_per_worker=1, dashboard_address=None
-            ) as cluster,
-            Client(cluster),
-        ):
-            made = [da.from_delayed(delayed(chunk)(size, i), (size, D), float) for i in range(16)]
-            X = da.concatenate(made).persist()
-            wait(X)
-            SphericalMixture(2, random_state=0).fit(X[: size // 10])  # workers import
-            clock = perf_counter()
-            model = SphericalMixture(K, random_state=0).fit(X)
-            seconds = perf_counter() - clock
-        apart = np.abs(model.means_ - here.means_).max()
-        print(f"| {n_workers} | {seconds:.1f} | {apart:.1e} |", flush=True)
+def take_paths(paths: list[str]) -> None:
+    """Import from the folders of another process."""
+    sys.path[:] = paths
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", nargs="?", choices=["file", "dask"])
-    parser.add_argument("--gigabytes", type=float, default=10.0)
-    parser.add_argument("--repeats", type=int, default=1, help="fits of the file")
-    parser.add_argument("--folder", help="for files; the system's by default")
-    parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--fit", help=argparse.SUPPRESS)
-    parser.add_argument("--read", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.fit:
-        fit_file(arguments.fit)
-    elif arguments.read:
-        read_and_multiply(arguments.read)
-    elif arguments.table is None:
-        parser.error("give file or dask")
-    else:
-        print(f"Python {platform.python_version()}, NumPy {np.__version__}")
-        {"file": file_table, "dask": dask_table}[arguments.table](arguments)
+def read_case(case: Case) -> Figures:
+    """Measure the reading of one kind of file."""
+    kind, size = case.setting.split(" ", 1)
+    return alone(passes, kind, MEGABYTES[size])
 
+
+def fit_case(case: Case) -> Figures:
+    """Measure a fit of one file."""
+    return alone(fit, "npy", MEGABYTES[case.setting])
+
+
+def dask_case(case: Case) -> Figures:
+    """Measure a fit on Dask."""
+    return alone(dask_fit, "npy", MEGABYTES[case.setting])
+
+
+def device_case(case: Case) -> Figures:
+    """Measure a fit on a GPU."""
+    return alone(device_fit, "npy", MEGABYTES[case.setting])
+
+
+def warm_up() -> None:
+    """Do nothing: every measurement has a process of its own."""
+
+
+def show(rows: list[Row]) -> None:
+    """Print the median of every figure, by setting and method."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    figures = [key for key in keys if key not in ("setting", "seed", "method", "check")]
+    print(f"{'setting':16}{'method':16}" + "".join(f"{key:>12}" for key in figures))
+    for setting in names(rows, "setting"):
+        for method in names(rows, "method"):
+            some = select(rows, setting=setting, method=method)
+            cells = []
+            for key in figures:
+                found = [row[key] for row in some if key in row]
+                text = key == "error" and bool(found)
+                cells.append(str(found[0]) if text else f"{np.median(values(some, key)):.4g}")
+            print(f"{setting:16}{method:16}" + "".join(f"{cell:>12}" for cell in cells))
+
+
+READING = [f"{kind} {size}" for size in ("100 MB", "1 GB") for kind in KINDS]
+TABLES = {
+    "reading": Table(READING, both_editions(read_case), show, warm_up, 3, READING[:3]),
+    "fit": Table(list(MEGABYTES), both_editions(fit_case), show, warm_up, 1, ["100 MB"]),
+    "dask": Table(["100 MB", "1 GB"], both_editions(dask_case), show, warm_up, 1, ["100 MB"]),
+    "device": Table(["1 GB"], both_editions(device_case), show, warm_up, 1, ["100 MB"]),
+}
 
 if __name__ == "__main__":
-    main()
+    main("scale", __doc__, TABLES)

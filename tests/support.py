@@ -3,14 +3,40 @@
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+import cloudpickle
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils._param_validation import InvalidParameterError
 
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
+from implicitmoments.rows import ArrayTable, Table
 from implicitmoments.saving.models import ESTIMATORS
 
-__all__ = ["ESTIMATORS", "match_rows", "refuses"]
+__all__ = ["ESTIMATORS", "Watched", "match_rows", "refuses"]
+
+
+class Watched(Table):
+    """Rows of arrays that are read a few at a time, and measured by copies that travelled.
+
+    ``sizes`` has the bytes of every measure.
+    """
+
+    def __init__(self, most=65_536, **columns):
+        self.near, self.most, self.sizes = ArrayTable(**columns), most, []
+        self.n_rows, self.n_features = self.near.n_rows, self.near.n_features
+
+    def blocks(self, size):
+        """Read the rows, unless too many are asked for at once."""
+        if min(size, self.n_rows) > self.most:
+            raise MemoryError(f"{size} rows were asked for at once")
+        yield from self.near.blocks(size)
+
+    def fold(self, measure, size, after=None):
+        """Measure by a copy."""
+        sent = cloudpickle.dumps(measure)
+        self.sizes.append(len(sent))
+        return super().fold(cloudpickle.loads(sent), size, after)
 
 
 @contextmanager
@@ -20,7 +46,7 @@ def refuses(*codes, **values):
     Parameters
     ----------
     *codes : str
-        Any of them is accepted.
+        Any of them is accepted; ``"invalid_parameter"`` stands for scikit-learn's error.
     **values : object
         Values that the error must carry.
 
@@ -43,6 +69,10 @@ def refuses(*codes, **values):
         if wrong:
             raise AssertionError(f"{error.code} carries {wrong}, expected {values}") from error
         caught.error = error
+        return
+    except InvalidParameterError as error:  # scikit-learn's, which has no code
+        if "invalid_parameter" not in codes:
+            raise AssertionError(f"expected {' or '.join(codes)}, got {error}") from error
         return
     raise AssertionError(f"nothing was raised; expected {' or '.join(codes)}")
 

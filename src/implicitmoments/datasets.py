@@ -15,8 +15,8 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import DrawPurpose, RandomState, RowDraws, as_seed
-from implicitmoments.rows.fold import blocks
+from implicitmoments.rows import DrawPurpose, RandomState, RowDraws, as_seed, blocks
+from implicitmoments.validation import check_whole
 
 __all__ = [
     "Truth",
@@ -76,7 +76,7 @@ class Truth:
             )
         if np.any(weights < 0):
             raise InputError(
-                "negative_weight", "weights are at least 0, got {least:.3g}", least=weights.min()
+                "weights_invalid", "weights are at least 0, got {least:.3g}", least=weights.min()
             )
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "vectors", vectors)
@@ -336,7 +336,7 @@ def _hidden(
     """Return weights (k,), hidden vectors (k, d), and draws for the rows."""
     seed, w = as_seed(random_state), _weights(weights, k)
     vectors = random_directions(k, d, radius=radius, separation=separation, random_state=seed)
-    rows = range(_positive("n_samples", n_samples))
+    rows = range(check_whole("n_samples", n_samples, 1))
     return w, vectors, RowDraws(seed, rows, (DrawPurpose.ROWS,))
 
 
@@ -349,12 +349,12 @@ def random_directions(
     random_state: RandomState = None,
 ) -> Floats:
     """Draw vectors of uniform direction and given norms, at least ``separation`` apart."""
-    _positive("n_components", n_vectors)
-    _positive("n_features", n_features)
+    check_whole("n_components", n_vectors, 1)
+    check_whole("n_features", n_features, 1)
     low, high = radius if isinstance(radius, tuple) else (radius, radius)
     if not 0 <= low <= high:
         raise InputError(
-            "out_of_range",
+            "radius_invalid",
             "radius is a number or a pair low <= high of at least 0, got {radius}",
             radius=radius,
         )
@@ -382,7 +382,7 @@ def random_directions(
 
 
 def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
-    _positive("n_components", n_components)
+    check_whole("n_components", n_components, 1)
     if weights is None:
         return np.full(n_components, 1.0 / n_components)
     w = np.asarray(weights, dtype=np.float64)
@@ -394,13 +394,9 @@ def _weights(weights: Sequence[float] | None, n_components: int) -> Floats:
             n_components=n_components,
         )
     if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() == 0:
-        raise InputError("weights_invalid", "weights are finite, at least 0 and not all 0")
-    return np.asarray(w / w.sum())
-
-
-def _positive(name: str, value: int) -> int:
-    if value < 1:
         raise InputError(
-            "not_positive", "{name} is at least 1, got {value}", name=name, value=value
+            "weights_invalid",
+            "weights are finite, at least 0 and not all 0, got {w}",
+            w=w.tolist(),
         )
-    return value
+    return np.asarray(w / w.sum())

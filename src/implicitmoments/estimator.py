@@ -17,8 +17,7 @@ from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.column_names import feature_places
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
-from implicitmoments.rows import Progress, RandomState, Rows, as_seed
-from implicitmoments.rows.inputs import Checkpoint, open_rows
+from implicitmoments.rows import CheckpointPath, Progress, RandomState, Rows, as_seed, open_rows
 from implicitmoments.validation import check_flag, check_whole
 
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
@@ -141,14 +140,14 @@ class FittedEstimator:
         y: Any = None,
         sample_weight: Any = None,
         *,
-        checkpoint: Checkpoint = None,
+        checkpoint: CheckpointPath = None,
         progress: Progress | None = None,
     ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
         y : array of shape (n_samples,) or column name, optional
             Labels, for estimators that have them; ignored by the others. Sources and iterators of
             blocks bring their own.

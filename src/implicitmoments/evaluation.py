@@ -20,12 +20,20 @@ from implicitmoments.arrays import (
     refuse_large,
 )
 from implicitmoments.notes import Note, warn_of
-from implicitmoments.rows import Block, Sums, is_dask, map_rows, weights_of
-from implicitmoments.rows.constants import cells_off, precision_of
-from implicitmoments.rows.dask_columns import choose_columns, join_column, rows_of_frame
-from implicitmoments.rows.fold import take_rows
-from implicitmoments.rows.inputs import check_n_features, open_rows
-from implicitmoments.rows.row_selection import Rule
+from implicitmoments.rows import (
+    Block,
+    Rule,
+    Sums,
+    cells_off,
+    check_n_features,
+    is_dask,
+    map_rows,
+    open_rows,
+    precision_of,
+    rows_of,
+    take_rows,
+    weights_of,
+)
 
 
 def bic(log_likelihood: float, n_parameters: int, total: float) -> float:
@@ -140,16 +148,11 @@ class RowFunction:
 
     def _evaluate_lazily(self, model: Any, X: Any, y: Any) -> Array:
         """Map the function over chunks; labels are passed as an additional column."""
-        width = model.n_features_in_
+        own, width = getattr(model, "feature_names_in_", None), model.n_features_in_
         function: Callable[..., Array] = self._answers
         labelled = self.labelled and y is not None
-        if hasattr(X, "columns"):
-            beside = [y] if labelled and isinstance(y, str) else []
-            own = getattr(model, "feature_names_in_", None)
-            own = choose_columns(X, None if own is None else list(own), beside)
-            X, y = rows_of_frame(X, own, beside), None if beside else y
+        X = rows_of(X, None if own is None else list(own), y if labelled else None)
         if labelled:
-            X = X if y is None else join_column(X, y, "y")
             function, width = self._apply_joined, width + 1
         check_n_features(model, int(X.shape[1]) - labelled)
         example = np.asarray(function(np.zeros((1, width))))
@@ -203,7 +206,7 @@ class Predictions:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
 
         Returns
         -------
@@ -226,7 +229,7 @@ class DensityScores:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
         y : array of shape (n_samples,), optional
             Labels, for models of labelled rows; ignored by the others. A regression mixture has
             the density of y given x; a density of both has that of x where there are no labels.

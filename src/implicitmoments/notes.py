@@ -213,8 +213,8 @@ class InputTypeError(CodedError, TypeError):
 
     Examples
     --------
-    >>> str(InputTypeError("not_a_flag", "`{name}` must be True or False", name="whiten"))
-    'whiten must be True or False'
+    >>> str(InputTypeError("labels_not_text", "`{name}` must be text", name="labels"))
+    'labels must be text'
     """
 
 

@@ -1,80 +1,68 @@
-"""Checks shared by all estimators. Errors contain the given and the expected value."""
+"""Checks shared by all estimators: wrong values of parameters are errors of scikit-learn."""
 
 from __future__ import annotations
 
 import math
-import numbers
+from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
+from sklearn.utils._param_validation import (
+    Interval,
+    Options,
+    StrOptions,
+    validate_parameter_constraints,
+)
 
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError
 
 # Below this number of rows per component neither weights nor a variance are determined.
 ROWS_PER_COMPONENT = 5
 
 
+def check_parameter(name: str, value: Any, *allowed: Any) -> None:
+    """Raise scikit-learn's ``InvalidParameterError`` unless one of the constraints holds."""
+    validate_parameter_constraints({name: list(allowed)}, {name: value}, "implicitmoments")
+
+
+def _between(kind: type, least: float, most: float) -> Any:
+    if least == most:
+        return Options(kind, {least})
+    ends = (end if math.isfinite(end) else None for end in (least, most))
+    return Interval(kind, *ends, closed="both" if math.isfinite(most) else "left")
+
+
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
     """Return an integer within bounds."""
-    _check_type(name, value, numbers.Integral, "integer")
-    return int(_check_range(name, int(value), least, most))
+    check_parameter(name, value, _between(Integral, least, most))
+    return int(value)
 
 
 def check_whole_or(
     name: str, value: Any, words: tuple[str, ...], least: int, most: float = math.inf
 ) -> int | str:
     """Return an integer within bounds, or one of some words such as ``"auto"``."""
-    if isinstance(value, str):
-        return check_option(name, value, words, besides="an integer or ")
-    return check_whole(name, value, least, most)
+    check_parameter(name, value, _between(Integral, least, most), StrOptions(set(words)))
+    return value if isinstance(value, str) else int(value)
 
 
 def check_number_or(
     name: str, value: Any, words: tuple[str, ...], least: float, most: float = math.inf
 ) -> float | str:
     """Return a finite number within bounds, or one of some words."""
-    if isinstance(value, str):
-        return check_option(name, value, words, besides="a number or ")
-    return check_number(name, value, least, most)
+    check_parameter(name, value, _between(Real, least, most), StrOptions(set(words)))
+    return value if isinstance(value, str) else float(value)
 
 
 def check_number(name: str, value: Any, least: float, most: float = math.inf) -> float:
     """Return a finite number within bounds."""
-    _check_type(name, value, numbers.Real, "number")
-    return _check_range(name, float(value), least, most)
-
-
-def _check_type(name: str, value: Any, kind: type, word: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind):
-        article = "an" if word[0] in "aeiou" else "a"
-        raise InputTypeError(
-            f"not_{article}_{word}",
-            f"`{{name}}` must be {article} {word}, got {{value!r}}",
-            name=name,
-            value=value,
-        )
-
-
-def _check_range(name: str, value: float, least: float, most: float) -> float:
-    if math.isfinite(value) and least <= value <= most:
-        return value
-    lower = "finite" if least == -math.inf else "at least {least:g}"
-    upper = "" if most == math.inf else " and at most {most:g}"
-    raise InputError(
-        "out_of_range",
-        "`{name}` must be " + lower + upper + ", got {value:g}",
-        **{"name": name, "value": value, "least": least, "most": most},
-    )
+    check_parameter(name, value, _between(Real, least, most))
+    return float(value)
 
 
 def check_positive_number(name: str, value: Any) -> float:
     """Return a finite number above 0."""
-    number = check_number(name, value, -math.inf)
-    if number <= 0:
-        raise InputError(
-            "not_positive", "`{name}` must be positive, got {value:g}", name=name, value=number
-        )
-    return number
+    check_parameter(name, value, Interval(Real, 0, None, closed="neither"))
+    return float(value)
 
 
 def check_variance(variance: Any) -> float | None:
@@ -84,57 +72,33 @@ def check_variance(variance: Any) -> float | None:
 
 def check_flag(name: str, value: Any) -> bool:
     """Return True or False; strings, 0 and 1 are refused."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputTypeError(
-            "not_a_flag", "`{name}` must be True or False, got {value!r}", name=name, value=value
-        )
+    check_parameter(name, value, "boolean")
     return bool(value)
 
 
-def check_option(name: str, value: Any, options: tuple[str, ...], *, besides: str = "") -> str:
+def check_option(name: str, value: Any, options: tuple[str, ...]) -> str:
     """Return one of some strings."""
-    if not isinstance(value, str) or value not in options:
-        raise InputError(
-            "unknown_option",
-            "`{name}` must be {besides}{options}, got {value!r}",
-            name=name,
-            value=value,
-            besides=besides,
-            options=" or ".join(map(repr, options)),
-        )
-    return value
+    check_parameter(name, value, StrOptions(set(options)))
+    return str(value)
 
 
 def check_errors(value: Any) -> None:
     """Raise unless the value of ``errors`` is known."""
-    if value is not None:
-        check_option("errors", value, ("observed", "robust"), besides="None or ")
+    check_parameter("errors", value, StrOptions({"observed", "robust"}), None)
 
 
 def check_even_order(order: Any, most: int) -> None:
-    """Raise unless the order of a moment is even and at most ``most``, or ``"auto"``."""
-    if check_whole_or("order", order, ("auto",), 2, most) != "auto" and int(order) % 2:
-        raise InputError(
-            "order_not_even",
-            "`order={order}` must be even: odd moments do not determine the components",
-            order=order,
-        )
+    """Raise unless the order of a moment is even and at most ``most``, or ``"auto"``.
 
-
-def check_method(method: Any, methods: tuple[str, ...] = ("closed_form", "paper")) -> str:
-    """Return the name of a method."""
-    return check_option("method", method, methods)
+    Odd moments do not determine the components.
+    """
+    even = Options(Integral, set(range(2, most + 1, 2)))
+    check_parameter("order", order, even, StrOptions({"auto"}))
 
 
 def check_progress(progress: Any) -> None:
     """Raise for a progress callback that cannot be called, however few the rows are."""
-    if progress is not None and not callable(progress):
-        raise InputTypeError(
-            "progress_not_callable",
-            "`progress` must be None or a function called as progress(what, rows_done, "
-            "rows_total), got {value!r}",
-            value=progress,
-        )
+    check_parameter("progress", progress, callable, None)
 
 
 def check_enough_rows(n_rows: int, k: int, least: int | None = None) -> None:

@@ -1,7 +1,6 @@
 """ActivationSumRegressor on rows of any library, in any precision, and beyond memory."""
 
 import array_api_strict as strict
-import cloudpickle
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
@@ -10,8 +9,8 @@ from implicitmoments import ActivationSumRegressor
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.moments import as_activation
-from implicitmoments.rows import ArraySource, LabelMap, Rows, Source
-from support import refuses
+from implicitmoments.rows import ArrayTable, LabelMap, Rows
+from support import Watched, refuses
 
 D, K = 4, 2
 DEVICES = [strict.Device("CPU_DEVICE"), strict.Device("device1")]
@@ -22,41 +21,18 @@ def _data(n, seed=0, noise=0.2):
     return X, y + noise * y.std() * np.random.default_rng(seed).standard_normal(n)
 
 
-class _Watched(Source):
-    """Rows that refuse to be read in large pieces, and are measured by copies that travelled."""
-
-    def __init__(self, source, most):
-        self._source, self._most, self.passes = source, most, []
-        self.n_rows, self.n_features = source.n_rows, source.n_features
-
-    def read(self, rows, rng):
-        if len(rows) > self._most:
-            raise MemoryError(f"{len(rows)} rows at once")
-        return self._source.read(rows, rng)
-
-    def fold(self, measure, rows, rows_per_block, *, what="", **how):
-        sent = cloudpickle.dumps(measure)
-        self.passes.append((what, len(sent)))
-        return super().fold(cloudpickle.loads(sent), rows, rows_per_block, what=what, **how)
-
-    def __reduce__(self):
-        return _Watched, (ArraySource(np.zeros((1, self.n_features))), 1)
-
-
 @pytest.mark.parametrize("how", [{}, {"refine": False, "degree": 4}])
 def test_a_source_is_passed_over_in_blocks(how):
     """No step reads all rows, and what travels to the rows is small and holds none of them."""
     X, y = _data(120_000)
-    source = _Watched(ArraySource(X, y=y), 65_536)
+    source = Watched(x=X, y=y)
     how = {"random_state": 0, "rows_per_block": 65_536, **how}
     model = ActivationSumRegressor("relu", K, **how).fit(source)
     plain = ActivationSumRegressor("relu", K, **how).fit(X, y)
     np.testing.assert_allclose(model.predict(X[:500]), plain.predict(X[:500]), rtol=1e-9)
     assert model.stats_["rows_used"] == len(X)
-    assert all(what for what, _ in source.passes)
-    assert max(size for _, size in source.passes) < 1_000_000 < X.nbytes
+    assert max(source.sizes) < 1_000_000 < X.nbytes
     assert model.score(source) == pytest.approx(plain.score(X, y), rel=1e-9)
-    assert source.passes[-1][0] == "score"
     np.testing.assert_allclose(model.predict(source), plain.predict(X), rtol=1e-9)
     # the control: the same rows in larger blocks
     with pytest.raises(MemoryError):
@@ -65,9 +41,9 @@ def test_a_source_is_passed_over_in_blocks(how):
 
 def test_rows_that_fit_in_memory_are_held():
     X, y = _data(2_000)
-    source = _Watched(ArraySource(X, y=y), 2_000)
+    source = Watched(2_000, x=X, y=y)
     model = ActivationSumRegressor("relu", K, random_state=0).fit(source)
-    assert source.passes == []
+    assert source.sizes == []
     plain = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
 
@@ -81,7 +57,7 @@ def test_rows_that_do_not_count_do_not_matter(refine, outlier):
     kept = counts > 0
     y = np.where(~kept & outlier, 1e6, y)
     how = {"n_components": K, "refine": refine, "whiten": True, "random_state": 0}
-    source = ArraySource(X, y=y, counts=counts)
+    source = ArrayTable(X, y=y, counts=counts)
     model = ActivationSumRegressor("relu", **how).fit(source)
     fewer = ActivationSumRegressor("relu", **how).fit(X[kept], y[kept], sample_weight=counts[kept])
     np.testing.assert_allclose(model.predict(X), fewer.predict(X), rtol=1e-6, atol=1e-8)
@@ -91,7 +67,7 @@ def test_rows_that_do_not_count_do_not_matter(refine, outlier):
 
 def test_a_source_without_labels_is_refused():
     with refuses("labels_missing"):
-        ActivationSumRegressor("relu", K).fit(ArraySource(_data(100)[0]))
+        ActivationSumRegressor("relu", K).fit(ArrayTable(_data(100)[0]))
 
 
 CASES = [

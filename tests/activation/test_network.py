@@ -18,7 +18,7 @@ from implicitmoments.activation.network import (
 from implicitmoments.activation.search import candidate_gains, drop, exchange, grow
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.moments import as_activation
-from implicitmoments.rows import ArraySource, Rows
+from implicitmoments.rows import ArrayTable, Rows
 
 D, K = 6, 3
 
@@ -66,7 +66,7 @@ def test_steps_take_the_slope_of_all_rows_and_the_curvature_of_a_sample():
     X, y, _ = make_activation_sum(n, K, D, activation="softplus", random_state=0)
     rng, passes = np.random.default_rng(1), Counter()
     y = y + 0.3 * y.std() * rng.standard_normal(n)
-    rows = Rows(ArraySource(X, y=y), progress=lambda what, *_: passes.update([what]))
+    rows = Rows(ArrayTable(X, y=y), progress=lambda what, *_: passes.update([what]))
     start = Network(np.ones(K), unit_rows(rng.standard_normal((K, D))), as_activation("softplus"))
     found = fit_network(rows, start, tol=1e-10)
     assert sample_for(rows, start.units.size).n < n / 2

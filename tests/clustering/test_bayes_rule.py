@@ -4,7 +4,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from implicitmoments.clustering.pair_test import BayesRule, excess_variance, rule_of
-from implicitmoments.rows import ArraySource, Rows
+from implicitmoments.rows import ArrayTable, Rows
 
 
 def test_it_is_the_largest_posterior(rng):
@@ -41,7 +41,7 @@ def test_means_settle_on_averages_of_the_rows_assigned(rng):
         ]
         order = np.argsort(-sizes)
         expected = BayesRule(np.array(averages)[order], sizes[order] / sizes.sum(), 1.0)
-    settled = found.settle(Rows(ArraySource(X, counts=counts), rows_per_block=64))
+    settled = found.settle(Rows(ArrayTable(X, counts=counts), rows_per_block=64))
     np.testing.assert_allclose(settled.means, expected.means)
     np.testing.assert_allclose(settled.weights, expected.weights)
 

@@ -53,7 +53,7 @@ def test_rows_of_a_file_are_labelled_by_fit_predict(tmp_path):
     assert not hasattr(model, "labels_")
     np.testing.assert_array_equal(labels, model.predict(X))
     np.testing.assert_array_equal(labels, model.fit_predict(X))
-    with refuses("no_blocks"):
+    with refuses("no_rows"):
         model.fit_predict(iter([{"x": X}]))
 
 
@@ -195,18 +195,17 @@ def test_rows_of_weight_zero_do_not_count():
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"n_components": 0}, "out_of_range"),
-        ({"variance": "x"}, "not_a_number"),
-        ({"order": 3}, "order_not_even"),
-        ({"order": "high"}, "unknown_option"),
-        ({"n_landmarks": 1}, "out_of_range"),
-        ({"n_landmarks": "all"}, "unknown_option"),
+        ({"n_components": 0}, "invalid_parameter"),
+        ({"variance": "x"}, "invalid_parameter"),
+        ({"order": 3}, "invalid_parameter"),
+        ({"order": "high"}, "invalid_parameter"),
+        ({"n_landmarks": 1}, "invalid_parameter"),
+        ({"n_landmarks": "all"}, "invalid_parameter"),
     ],
 )
 def test_parameters_are_checked(options, code):
-    with refuses(code) as caught:
+    with refuses(code):
         SphericalMixtureClusterer(**options).fit(data(50)[0])
-    assert caught.error.values.get("name", "order") in options
 
 
 def test_it_works_in_pipelines():

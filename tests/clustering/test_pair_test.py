@@ -11,7 +11,7 @@ from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments import PairwiseDifferenceProblem
 from implicitmoments.moments.mean_span import find_span
 from implicitmoments.paper.evaluate import hermite_dense
-from implicitmoments.rows import ArraySource, MemoryBudget, Rows
+from implicitmoments.rows import ArrayTable, MemoryBudget, Rows
 
 K, D = 4, 8
 
@@ -113,7 +113,7 @@ def test_rows_count_as_often_as_they_are_drawn():
 
 def test_of_many_rows_a_sample_is_held():
     X, _, span = data(n=20_000)
-    rows = Rows(ArraySource(X), budget=MemoryBudget(held=2_000 * 32))
+    rows = Rows(ArrayTable(X), budget=MemoryBudget(held=2_000 * 32))
     held = pair_test.hold_coordinates(rows, span, seed=3)
     assert held.points.shape == (2_000, span.p)
     distances, places = cKDTree(span.coordinates(X)).query(held.points)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import cache
 
 import array_api_strict
-import cloudpickle
 import numpy as np
 import pytest
 
@@ -17,8 +16,8 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.density import choose_clip, evaluate_rows, expand_means
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.rows import ArraySource, CallableSource, MemoryBudget, Rows, Source
-from support import refuses
+from implicitmoments.rows import ArrayTable, GeneratedTable, MemoryBudget, Rows
+from support import Watched, refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
 
@@ -85,10 +84,10 @@ def example(name, n):
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_source_is_as_good_as_arrays(name):
     columns, arrays, expected = example(name, 800)
-    source = MODELS[name]().fit(ArraySource(**columns))
+    source = MODELS[name]().fit(ArrayTable(**columns))
     for one, other in zip(expected, answers(source, columns), strict=True):
         np.testing.assert_array_equal(one, other)
-    rows = ArraySource(**columns)
+    rows = ArrayTable(**columns)
     if name == "clusterer":
         np.testing.assert_array_equal(arrays.labels_, source.predict(rows))
     else:
@@ -143,47 +142,22 @@ def test_rows_that_count_nothing_do_not_matter(name, rng):
     for column, values in columns.items():
         mixed[column] = np.empty((n + 200, *values.shape[1:]))
         mixed[column][counts > 0], mixed[column][places] = values, junk[column]
-    model = MODELS[name]().fit(ArraySource(**mixed, counts=counts))
+    model = MODELS[name]().fit(ArrayTable(**mixed, counts=counts))
     for one, other in zip(answers(model, columns), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8)
-
-
-class Far(Source):
-    """Rows that are read a few at a time, and that are not sent to where they are measured."""
-
-    most = 65_536
-
-    def __init__(self, **columns):
-        self._rows = ArraySource(**columns)
-        self.n_rows, self.n_features = self._rows.n_rows, self._rows.n_features
-        self.sizes, self.passes = [], []
-
-    def read(self, rows, rng):
-        assert len(rows) <= self.most
-        return self._rows.read(rows, rng)
-
-    def fold(self, measure, rows, rows_per_block, **how):
-        self.sizes.append(len(cloudpickle.dumps(measure)))
-        self.passes.append(how.get("what", ""))
-        assert rows_per_block <= self.most
-        return super().fold(measure, rows, rows_per_block, **how)
-
-    def __reduce__(self):
-        return (str, ("rows that stay where they are",))
 
 
 @quiet
 @pytest.mark.parametrize("name", PLAIN)
 def test_rows_are_read_in_blocks_and_measures_are_small(name):
     columns = rows_of(MODELS[name](), 80_000)
-    source = Far(**columns)
+    source = Watched(**columns)
     model = MODELS[name]().fit(source)
     assert max(source.sizes) < 100_000  # the rows are more than 2 MB
-    assert all(source.passes)
     some = {column: values[:1_000] for column, values in columns.items()}
     expected = fitted(MODELS[name](), columns)
     if name == "clusterer":
-        assert len(source.passes) <= 5
+        assert len(source.sizes) <= 5
         np.testing.assert_array_equal(model.predict(some["x"]), expected.predict(some["x"]))
     else:
         assert model.degree_ == expected.degree_
@@ -222,7 +196,7 @@ def test_labels_are_kept_for_rows_in_memory():
     model = clusterer(order=2)
     assert not hasattr(model, "labels_")
     assert fitted(model, columns).labels_.shape == (1_500,)
-    model.fit(ArraySource(**columns))
+    model.fit(ArrayTable(**columns))
     assert not hasattr(model, "labels_")
     weights = np.where(np.arange(1_500) % 3 == 0, 0.0, 2.0)
     model.fit(columns["x"], sample_weight=weights)  # also those that do not count have one
@@ -230,13 +204,13 @@ def test_labels_are_kept_for_rows_in_memory():
 
 
 def test_a_source_without_an_end_or_labels_is_refused():
-    endless = CallableSource(lambda rows, rng: rng.normal(3))
+    endless = GeneratedTable(lambda rows, rng: rng.normal(3))
     with pytest.raises(ValueError):  # noqa: PT011
         density().fit(endless)
     with pytest.raises(ValueError):  # noqa: PT011
-        regression().fit(ArraySource(np.ones((5, 2))))
+        regression().fit(ArrayTable(np.ones((5, 2))))
     with refuses("too_few_rows", k=3, n=2):
-        density().fit(ArraySource(np.eye(5), counts=np.array([1.0, 0, 0, 1, 0])))
+        density().fit(ArrayTable(np.eye(5), counts=np.array([1.0, 0, 0, 1, 0])))
 
 
 @quiet

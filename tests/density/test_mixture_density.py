@@ -243,24 +243,23 @@ def test_missing_and_infinite_entries_are_refused(bad):
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"n_components": 0}, "out_of_range"),
-        ({"n_components": 2.5}, "not_an_integer"),
-        ({"variance": -1.0}, "not_positive"),
-        ({"variance": 0}, "not_positive"),
-        ({"degree": "all"}, "unknown_option"),
-        ({"degree": 0}, "out_of_range"),
-        ({"epsilon": 0}, "out_of_range"),
-        ({"max_degree": 1}, "out_of_range"),
-        ({"clip": "none"}, "unknown_option"),
-        ({"clip": 0.5}, "out_of_range"),
-        ({"floor": 1.0}, "out_of_range"),
-        ({"degree": "cv"}, "unknown_option"),
+        ({"n_components": 0}, "invalid_parameter"),
+        ({"n_components": 2.5}, "invalid_parameter"),
+        ({"variance": -1.0}, "invalid_parameter"),
+        ({"variance": 0}, "invalid_parameter"),
+        ({"degree": "all"}, "invalid_parameter"),
+        ({"degree": 0}, "invalid_parameter"),
+        ({"epsilon": 0}, "invalid_parameter"),
+        ({"max_degree": 1}, "invalid_parameter"),
+        ({"clip": "none"}, "invalid_parameter"),
+        ({"clip": 0.5}, "invalid_parameter"),
+        ({"floor": 1.0}, "invalid_parameter"),
+        ({"degree": "cv"}, "invalid_parameter"),
     ],
 )
 def test_parameters_are_checked(options, code):
-    with refuses(code) as caught:
+    with refuses(code):
         SphericalMixtureDensity(**options).fit(rows(50))
-    assert caught.error.values.get("name", next(iter(options))) in options
 
 
 def test_fewer_rows_than_components_are_refused():
@@ -276,7 +275,7 @@ def test_the_sampler_gives_up_after_its_cap():
     model = SphericalMixtureDensity(3, degree=4, max_proposals=50, random_state=0).fit(rows())
     with refuses("too_few_accepted", max_proposals=50):
         model.sample(1_000)
-    with refuses("out_of_range", name="n_samples"):
+    with refuses("invalid_parameter"):
         model.sample(0)
 
 

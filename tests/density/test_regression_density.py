@@ -277,23 +277,22 @@ def test_missing_and_infinite_entries_are_refused(bad):
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [
-        ("n_components", 0, "out_of_range"),
-        ("fit_intercept", "yes", "not_a_flag"),
-        ("whiten", 1, "not_a_flag"),
-        ("label_scale", 0.1, "out_of_range"),
-        ("degree", "all", "unknown_option"),
-        ("degree", 0, "out_of_range"),
-        ("degree", 99, "out_of_range"),
-        ("epsilon", 0, "out_of_range"),
-        ("max_degree", 1, "out_of_range"),
-        ("clip", "none", "unknown_option"),
-        ("floor", 1.0, "out_of_range"),
+        ("n_components", 0, "invalid_parameter"),
+        ("fit_intercept", "yes", "invalid_parameter"),
+        ("whiten", 1, "invalid_parameter"),
+        ("label_scale", 0.1, "invalid_parameter"),
+        ("degree", "all", "invalid_parameter"),
+        ("degree", 0, "invalid_parameter"),
+        ("degree", 99, "invalid_parameter"),
+        ("epsilon", 0, "invalid_parameter"),
+        ("max_degree", 1, "invalid_parameter"),
+        ("clip", "none", "invalid_parameter"),
+        ("floor", 1.0, "invalid_parameter"),
     ],
 )
 def test_parameters_are_checked(name, value, code):
-    with refuses(code) as caught:
+    with refuses(code):
         RegressionMixtureDensity(**{name: value}).fit(*rows(50))
-    assert caught.error.values.get("name", name) == name
 
 
 def test_weights_are_checked():
@@ -308,9 +307,9 @@ def test_the_sampler_gives_up_after_its_cap():
     model = model_of(max_proposals=50).fit(*rows())
     with refuses("too_few_accepted", max_proposals=50):
         model.sample(1_000)
-    with refuses("out_of_range", name="n_samples"):
+    with refuses("invalid_parameter"):
         model.sample(0)
-    with refuses("out_of_range", name="n_samples"):
+    with refuses("invalid_parameter"):
         model.sample_y(rows()[0][:2], 0)
 
 

@@ -10,7 +10,7 @@ from implicitmoments.datasets import (
     make_regression_mixture,
     make_spherical_mixture,
 )
-from implicitmoments.rows import Source
+from implicitmoments.rows import Table
 from support import refuses
 
 SPHERES = make_spherical_mixture(1_500, 3, 4, radius=8.0, separation=8.0, random_state=0)[:1]
@@ -60,20 +60,19 @@ def test_lines_without_intercepts_and_large_labels():
             im.RegressionMixture(fit_intercept=intercept).fit(X, y * 1e200)
 
 
-class Spoilt(Source):
+class Spoilt(Table):
     """Rows of which one holds NaN, where nobody looked."""
 
     n_rows, n_features = SPHERES[0].shape
 
-    def read(self, rows, rng):
-        x = SPHERES[0][rows.start : rows.stop].copy()
-        if 700 in rows:
-            x[700 - rows.start, 1] = np.nan
-        return {"x": x}
+    def blocks(self, size):
+        x = SPHERES[0].copy()
+        x[700, 1] = np.nan
+        for start in range(0, len(x), size):
+            yield {"x": x[start : start + size]}
 
 
 def test_a_missing_entry_is_not_called_large():
-    assert Spoilt().read(range(699, 702), None)["x"].shape == (3, 4)
     with refuses("not_finite"):
         im.rows.Whitening.of(Spoilt())
 
@@ -87,14 +86,14 @@ def test_large_entries_that_fit_are_fitted():
 @pytest.mark.parametrize("given", ["bar", True, 10])
 def test_progress_that_cannot_be_called(case, given):
     model, data = case
-    with refuses("progress_not_callable"):
+    with refuses("invalid_parameter"):
         model.fit(*data, progress=given)
 
 
 def test_an_empty_path(case, tmp_path, monkeypatch):
     model, _ = case
     monkeypatch.chdir(tmp_path)
-    with refuses("empty_path"):
+    with refuses("no_such_file"):
         model.fit("", *(["y"] if "Mixture" not in type(model).__name__ else []))
 
 
@@ -111,14 +110,14 @@ def test_an_empty_path(case, tmp_path, monkeypatch):
 )
 def test_what_is_true_or_false(estimator, name, given):
     X, y = LINES
-    with refuses("not_a_flag"):
+    with refuses("invalid_parameter"):
         estimator(**{name: given}).fit(X, y)
 
 
 def test_whiten_of_activations_has_a_third_value():
-    with refuses("not_a_flag"):
+    with refuses("invalid_parameter"):
         im.ActivationSumRegressor(whiten=1).fit(*SUMS)
-    with refuses("unknown_option"):
+    with refuses("invalid_parameter"):
         im.ActivationSumRegressor(whiten="no").fit(*SUMS)
 
 

@@ -15,7 +15,7 @@ from implicitmoments.mixture.poissons import Poissons
 from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import find_optimum
 from implicitmoments.mixture.students import Students
-from implicitmoments.rows import DaskSource, Rows
+from implicitmoments.rows import DaskTable, Rows
 
 K, D, N = 3, 2, 900
 
@@ -273,7 +273,7 @@ def test_dask_equals_the_whole(case):
     array = pytest.importorskip("dask.array")
     lazy = array.from_array(case.block["x"], chunks=(250, D))
     labels = case.block.get("y")
-    source = DaskSource(lazy, y=None if labels is None else array.from_array(labels, chunks=250))
+    source = DaskTable(lazy, y=None if labels is None else array.from_array(labels, chunks=250))
     stream = Stream.of(case.prepared, Rows.of(source))
     sums = case.random_sums()[None]
     one, other = stream.e_step(sums), case.sample.e_step(sums)

@@ -20,7 +20,7 @@ def test_names_of_starts_are_accepted(rows, name):
     model = im.GaussianMixture(2, init_params=name, random_state=0).fit(rows)
     assert model.init_params == name
     assert model.stats_["start"] == "k-means++"
-    with refuses("unknown_option"):
+    with refuses("invalid_parameter"):
         im.GaussianMixture(2, init_params="means").fit(rows)
 
 
@@ -116,7 +116,7 @@ def test_no_iterations_leave_what_the_search_found(rows):
     model = im.GaussianMixture(2, max_iter=0, random_state=0).fit(rows)
     assert (model.n_iter_, model.converged_) == (0, False)
     assert model.lower_bound_ == pytest.approx(model.score(rows))
-    with refuses("out_of_range"):
+    with refuses("invalid_parameter"):
         im.GaussianMixture(2, max_iter=-1).fit(rows)
 
 

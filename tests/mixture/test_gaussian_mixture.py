@@ -296,10 +296,10 @@ def test_where_a_search_starts(which, start):
         ),
         ({"precisions_init": np.eye(2), "covariance_type": "auto"}, "init_with_auto"),
         ({"n_components": "auto", "means_init": np.zeros((2, 2))}, "init_with_auto"),
-        ({"covariance_type": "round"}, "unknown_option"),
+        ({"covariance_type": "round"}, "invalid_parameter"),
         ({"init_params": "kmeans", "n_components": "auto"}, "init_with_auto"),
-        ({"reg_covar": -1.0}, "out_of_range"),
-        ({"warm_start": "yes"}, "not_a_flag"),
+        ({"reg_covar": -1.0}, "invalid_parameter"),
+        ({"warm_start": "yes"}, "invalid_parameter"),
     ],
 )
 def test_parameters_that_cannot_be_used(how, code):

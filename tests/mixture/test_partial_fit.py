@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
-from implicitmoments.rows import ArraySource
+from implicitmoments.rows import ArrayTable
 from support import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
@@ -107,7 +107,7 @@ def test_weights_of_files_and_sources_have_one_unit(tmp_path):
     models = [im.SphericalMixture(2, random_state=0) for _ in range(3)]
     models[0].partial_fit(X, sample_weight=counts)
     models[1].partial_fit(str(tmp_path / "rows.csv"), sample_weight="n")
-    models[2].partial_fit(ArraySource(X, counts=counts))
+    models[2].partial_fit(ArrayTable(X, counts=counts))
     for model in models:
         assert model.stats_["rows_seen"] == pytest.approx(counts.sum())
         np.testing.assert_allclose(model.means_, models[0].means_, atol=1e-6)

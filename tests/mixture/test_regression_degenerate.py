@@ -74,15 +74,15 @@ def test_one_feature(rng):
 @pytest.mark.parametrize(
     ("how", "code", "values"),
     [
-        ({"n_components": 0}, "out_of_range", {"name": "n_components", "value": 0}),
-        ({"n_components": 2.5}, "not_an_integer", {"name": "n_components"}),
-        ({"n_components": "many"}, "unknown_option", {"name": "n_components"}),
+        ({"n_components": 0}, "invalid_parameter", {}),
+        ({"n_components": 2.5}, "invalid_parameter", {}),
+        ({"n_components": "many"}, "invalid_parameter", {}),
         ({"n_components": 500}, "too_few_rows", {"k": 500, "n": 400}),
-        ({"noise_type": "none"}, "unknown_option", {"name": "noise_type"}),
-        ({"max_iter": 0}, "out_of_range", {"name": "max_iter"}),
-        ({"max_components": 0}, "out_of_range", {"name": "max_components"}),
-        ({"tol": -1.0}, "out_of_range", {"name": "tol"}),
-        ({"fit_intercept": 1}, "not_a_flag", {"name": "fit_intercept"}),
+        ({"noise_type": "none"}, "invalid_parameter", {}),
+        ({"max_iter": 0}, "invalid_parameter", {}),
+        ({"max_components": 0}, "invalid_parameter", {}),
+        ({"tol": -1.0}, "invalid_parameter", {}),
+        ({"fit_intercept": 1}, "invalid_parameter", {}),
     ],
 )
 def test_bad_parameters_are_refused(rng, how, code, values):

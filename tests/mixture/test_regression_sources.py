@@ -8,28 +8,11 @@ from threadpoolctl import threadpool_limits
 from implicitmoments import RegressionMixture
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture
-from implicitmoments.rows import ArraySource, MemoryBudget, Rows, Source
-from support import match_rows
+from implicitmoments.rows import ArrayTable, MemoryBudget, Rows
+from support import Watched, match_rows
 
 ELSEWHERE = array_api_strict.Device("device1")
 ARRAYS = ("coef_", "intercept_", "weights_", "noise_", "coef_errors_", "intercept_errors_")
-
-
-class Distant(Source):
-    """Rows that are not in this process, read a few at a time; it remembers what was asked."""
-
-    def __init__(self, X, y, most=65_536, **columns):
-        self.near, self.most, self.measures = ArraySource(X, y=y, **columns), most, []
-        self.n_rows, self.n_features = X.shape
-
-    def read(self, rows, rng):
-        if len(rows) > self.most:
-            raise MemoryError(f"{len(rows)} rows were asked for at once")
-        return self.near.read(rows, rng)
-
-    def fold(self, measure, rows, block_rows, **how):
-        self.measures.append((how.get("what"), measure))
-        return super().fold(measure, rows, block_rows, **how)
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +35,10 @@ def same(found, expected, **how):
 
 def test_a_source_of_arrays_is_fitted_as_the_arrays_are(data, model):
     X, y, _ = data
-    found = RegressionMixture(3, random_state=0).fit(ArraySource(X, y=y))
+    found = RegressionMixture(3, random_state=0).fit(ArrayTable(X, y=y))
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(found, name), getattr(model, name))
-    source = Distant(X, y)
+    source = Watched(x=X, y=y)
     np.testing.assert_array_equal(found.score_samples(source), model.score_samples(X, y))
     np.testing.assert_allclose(found.score(source), model.score(X, y))
     np.testing.assert_allclose(found.bic(source), model.bic(X, y))
@@ -64,7 +47,7 @@ def test_a_source_of_arrays_is_fitted_as_the_arrays_are(data, model):
 
 def test_rows_elsewhere_are_fitted_as_rows_in_memory_are(data, model):
     X, y, _ = data
-    found = RegressionMixture(3, random_state=0).fit(Distant(X, y))
+    found = RegressionMixture(3, random_state=0).fit(Watched(x=X, y=y))
     same(found, model, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.lower_bound_, model.lower_bound_)
 
@@ -73,39 +56,36 @@ def test_rows_elsewhere_are_fitted_as_rows_in_memory_are(data, model):
 def test_other_models_from_elsewhere(data, how):
     X, y, _ = data
     expected = RegressionMixture(3, random_state=0, **how).fit(X, y)
-    found = RegressionMixture(3, random_state=0, **how).fit(Distant(X, y))
+    found = RegressionMixture(3, random_state=0, **how).fit(Watched(x=X, y=y))
     same(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_number_of_lines_is_found_elsewhere(data):
     X, y, _ = data
-    assert RegressionMixture("auto", random_state=0).fit(Distant(X, y)).n_components_ == 3
+    assert RegressionMixture("auto", random_state=0).fit(Watched(x=X, y=y)).n_components_ == 3
 
 
 def test_no_step_reads_all_rows():
     X, y, truth = make_regression_mixture(140_000, 2, 3, noise=0.5, random_state=0)
-    source = Distant(X, y)
+    source = Watched(x=X, y=y)
     found = RegressionMixture(2, random_state=0).fit(source)
     apart = np.linalg.norm(truth.vectors[:, None] - found.coef_, axis=2).min(axis=1)
     assert apart.max() < 0.02
     with pytest.raises(MemoryError):
-        source.read(range(140_000), None)
-    assert {what for what, _ in source.measures} >= {"EM", "mean and covariance"}
+        next(source.blocks(140_000))
 
 
 def test_measures_are_small_and_hold_no_rows(data):
-    cloudpickle = pytest.importorskip("cloudpickle")
     X, y, _ = data
-    source = Distant(X, y)
+    source = Watched(x=X, y=y)
     RegressionMixture(3, random_state=0).fit(source)
-    largest = max(len(cloudpickle.dumps(measure)) for _, measure in source.measures)
-    assert largest < 20_000 < y.nbytes  # of the labels alone
+    assert max(source.sizes) < 20_000 < y.nbytes  # of the labels alone
 
 
 def test_samples_are_bounded(data):
     """With memory for the features of 700 rows no sample is larger, and EM still uses all rows."""
     X, y, truth = data
-    rows = Rows(Distant(X, y), budget=MemoryBudget(held=700 * 21))
+    rows = Rows(Watched(x=X, y=y), budget=MemoryBudget(held=700 * 21))
     found = RegressionMixture(3, random_state=0).fit(rows)
     assert found.stats_["sample_rows"] <= 700
     assert found.stats_["rows_used"] == len(y)
@@ -117,7 +97,7 @@ def test_rows_that_do_not_count_do_not_matter(data, model):
     twice, labels = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     twice[1::2], labels[1::2] = 50.0, -1e3
     counts = np.tile([1.0, 0.0], len(y))
-    found = RegressionMixture(3, random_state=0).fit(Distant(twice, labels, counts=counts))
+    found = RegressionMixture(3, random_state=0).fit(Watched(x=twice, y=labels, counts=counts))
     same(found, model, rtol=1e-4, atol=1e-5)
 
 

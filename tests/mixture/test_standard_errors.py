@@ -110,7 +110,7 @@ def test_errors_come_on_request_and_tables_show_them():
     lines = im.RegressionMixture(2, errors=None, random_state=0).fit(X[:, :2], X[:, 2])
     names = ("weight_errors_", "coef_errors_", "intercept_errors_", "noise_errors_")
     assert [getattr(lines, name) for name in names] == [None] * 4
-    with refuses("unknown_option", name="errors", value="sandwich"):
+    with refuses("invalid_parameter"):
         im.GaussianMixture(2, errors="sandwich").fit(X)
 
 

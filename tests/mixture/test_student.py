@@ -169,7 +169,7 @@ def test_without_student_s_law_degrees_of_freedom_are_infinite():
     model = im.RegressionMixture(2, random_state=0).fit(*t_lines(500, 4, nu=np.inf))
     assert model.degrees_of_freedom_ == np.inf
     assert model.notes_ == []
-    with refuses("unknown_option", name="noise"):
+    with refuses("invalid_parameter"):
         im.RegressionMixture(2, noise="cauchy").fit(*t_lines(500, 4))
     for noise, expected in (("gaussian", False), ("student", True)):
         model = im.GaussianMixture(2, noise=noise, drop_outliers=False, n_moves=0)

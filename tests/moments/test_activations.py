@@ -48,7 +48,7 @@ def test_cosine_tail_is_poisson():
     squares = [cosine(1.7).coefficient(t) ** 2 for t in range(0, 30, 2)]
     weights = [math.exp(-(1.7**2)) * 1.7 ** (2 * t) / math.factorial(t) for t in range(0, 30, 2)]
     np.testing.assert_allclose(squares, weights, rtol=1e-6, atol=1e-15)
-    with refuses("not_positive"):
+    with refuses("invalid_parameter"):
         cosine(-1)
 
 

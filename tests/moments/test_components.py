@@ -210,7 +210,7 @@ class TestWhatIsNotResolved:
 
     @pytest.mark.parametrize(
         ("options", "code"),
-        [({"n_components": 0}, "out_of_range"), ({"n_components": 600}, "too_few_rows")],
+        [({"n_components": 0}, "invalid_parameter"), ({"n_components": 600}, "too_few_rows")],
     )
     def test_bad_requests(self, options, code):
         X = np.random.default_rng(0).normal(size=(500, 2))

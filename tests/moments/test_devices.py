@@ -19,7 +19,7 @@ from implicitmoments.moments import (
     SphericalMixtureProblem,
     implicit_moments,
 )
-from implicitmoments.rows import ArraySource, Whitening
+from implicitmoments.rows import ArrayTable, Whitening
 
 # array-api-strict has devices that refuse arrays of one another
 ELSEWHERE = array_api_strict.Device("device1")
@@ -93,7 +93,7 @@ def test_a_gram_in_panels_is_the_product(there):
 
 def test_whitening_reads_the_rows_where_they_are(there):
     x = np.random.default_rng(0).normal(size=(500, 3)) @ np.diag([1.0, 2.0, 3.0]) + 5
-    expected, found = Whitening.of(ArraySource(x)), Whitening.of(ArraySource(there(x)))
+    expected, found = Whitening.of(ArrayTable(x)), Whitening.of(ArrayTable(there(x)))
     np.testing.assert_allclose(found.inverse_root, expected.inverse_root, rtol=1e-9)
     applied = found.apply({"x": there(x)})["x"]
     assert applied.device == there(x).device

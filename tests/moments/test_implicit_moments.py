@@ -84,7 +84,7 @@ def test_no_randomness_and_no_block_size_and_no_order_of_rows():
 
     def answers(order, **options):
         rows = Rows.of(X[order], y=labels[order])
-        rows = Rows(rows.source, **options)
+        rows = Rows(rows.table, **options)
         m = implicit_moments(RegressionMixtureProblem(rows, None), n_components=3, order=4)
         return np.append(m.hermite(X[:20]), m.noise_floor)
 
@@ -260,10 +260,10 @@ class TestRequests:
         ("options", "code"),
         [
             ({"n_components": 101}, "too_few_rows"),
-            ({"n_components": 0}, "out_of_range"),
-            ({"order": 81}, "out_of_range"),
-            ({"order": 2.0}, "not_an_integer"),
-            ({"subspace": "largest"}, "unknown_option"),
+            ({"n_components": 0}, "invalid_parameter"),
+            ({"order": 81}, "invalid_parameter"),
+            ({"order": 2.0}, "invalid_parameter"),
+            ({"subspace": "largest"}, "invalid_parameter"),
         ],
     )
     def test_options_that_do_not_fit(self, options, code):

@@ -15,7 +15,7 @@ from implicitmoments.moments import (
 )
 from implicitmoments.moments.problems import monic_polynomial, recurrence_from_moments
 from implicitmoments.paper.evaluate import hermite_dense
-from implicitmoments.rows import ArraySource, Whitening
+from implicitmoments.rows import ArrayTable, Whitening
 from support import refuses
 
 N = 50_000
@@ -121,7 +121,7 @@ def test_weights_of_regressions_are_powers_plus_lower_powers():
 class TestWhitening:
     def test_points_become_standard_and_vectors_come_back(self, rng):
         X = rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 3)) + [1.0, -5.0, 100.0]
-        whitening = Whitening.of(ArraySource(X))
+        whitening = Whitening.of(ArrayTable(X))
         made = whitening.apply({"x": X})["x"]
         np.testing.assert_allclose(made.mean(0), 0, atol=1e-9)
         np.testing.assert_allclose(made.T @ made / len(X), np.eye(3), atol=1e-8)
@@ -131,16 +131,16 @@ class TestWhitening:
 
     def test_points_far_from_the_origin_lose_no_digits(self, rng):
         X = rng.normal(size=(1_000, 3))
-        near, far = Whitening.of(ArraySource(X)), Whitening.of(ArraySource(X + 1e8))
+        near, far = Whitening.of(ArrayTable(X)), Whitening.of(ArrayTable(X + 1e8))
         np.testing.assert_allclose(far.root, near.root, atol=1e-6)
 
     def test_collinear_columns_are_named(self, rng):
         X = rng.normal(size=(100, 3))
         X[:, 2] = 4.0
         with refuses("columns_collinear", column="x2"):
-            Whitening.of(ArraySource(X))
+            Whitening.of(ArrayTable(X))
         with refuses("whitening_needs_two_rows", n=1):
-            Whitening.of(ArraySource(X[:1]))
+            Whitening.of(ArrayTable(X[:1]))
 
 
 COUNTS = np.random.default_rng(3).integers(0, 4, 6_000)
@@ -194,7 +194,7 @@ def test_only_ratios_of_weights_matter():
         (lambda X: HermiteProblem(X, 3.0), "weight_not_callable"),
         (lambda X: HermiteProblem([["a"]]), "not_numeric"),
         (lambda X: SphericalMixtureProblem(X, center=[1.0]), "wrong_shape"),
-        (lambda X: SphericalMixtureProblem(X, variance=-1.0), "not_positive"),
+        (lambda X: SphericalMixtureProblem(X, variance=-1.0), "invalid_parameter"),
         (lambda X: RegressionMixtureProblem(X, np.ones(3)), "wrong_length"),
         (lambda X: ActivationSumProblem(X, np.ones(50), "swish"), "unknown_activation"),
     ],

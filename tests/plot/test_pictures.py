@@ -306,7 +306,7 @@ def test_what_is_refused(fitted):
     with refuses("labels_missing"):
         im.plot.fit(model, X)
     assert plt.get_fignums() == []  # no empty figure is left
-    with refuses("out_of_range", name="max_rows"):
+    with refuses("invalid_parameter"):
         im.plot.fit(model, X, y, ax=new_axes(), max_rows=0)
     with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's own, of the number of features)
         im.plot.components(model, X[:, :3], y, ax=new_axes())

@@ -7,8 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from implicitmoments.cli.app import app
-from implicitmoments.rows import open_file
-from implicitmoments.rows.files.kept_rows import KeptRows
 
 
 def run(*arguments):
@@ -57,20 +55,3 @@ def test_rows_are_counted_in_the_files(shops, monkeypatch):
     assert len(found) >= 6
     for row, price, ads in found:
         np.testing.assert_allclose([price, ads], X[row - 1], rtol=1e-3, atol=1e-3)
-
-
-def test_kept_rows_of_blocks_and_of_several_files(tmp_path):
-    kept, rng = KeptRows(), np.random.default_rng(1)
-    whole = [rng.random(n) < share for n, share in ((5, 0.5), (3, 0.0), (9, 0.8), (2, 0.0))]
-    for block in whole:
-        kept.add(block)
-    true = np.flatnonzero(np.concatenate(whole))
-    assert kept.file_rows(np.arange(len(true))).tolist() == true.tolist()
-    X = rng.normal(size=(40, 2))
-    X[rng.permutation(40)[:15], 1] = np.nan
-    np.save(tmp_path / "a.npy", X[:25])
-    np.save(tmp_path / "b.npy", X[25:])
-    with open_file([tmp_path / "a.npy", tmp_path / "b.npy"], drop_missing=True) as source:
-        rows = source._file_rows(np.arange(source.n_rows))
-        assert source.n_dropped == 15
-        assert rows.tolist() == np.flatnonzero(np.isfinite(X[:, 1])).tolist()

@@ -292,7 +292,7 @@ def test_what_is_refused(fitted, tmp_path, monkeypatch):
     model, X, y = fitted["RegressionMixture"]
     with refuses("labels_missing"):
         write_report(model, X)
-    with refuses("out_of_range", name="max_rows"):
+    with refuses("invalid_parameter"):
         write_report(model, X, y, max_rows=-1)
     means, rows, _ = fitted["SphericalMixture"]
     with refuses("labels_not_used", given="str"):

@@ -1,27 +1,29 @@
-import gc
-import os
-import weakref
+"""Rows of files: every format gives the rows of the array, block by block."""
+
+import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
-import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from implicitmoments.column_names import unnamed_columns
-from implicitmoments.rows import ArraySource, BlockSource, RowDraws, Rows, open_file
-from implicitmoments.rows.files import file_parts
+from implicitmoments.notes import CodedError
+from implicitmoments.rows import ArrayTable, Rows, open_file
+from implicitmoments.rows.file_table import spool_blocks
 from support import refuses
 
-N, D = 500, 3
+N = 500
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(N, D))
+X = RNG.normal(size=(N, 3))
 Y, COUNTS = RNG.normal(size=N), RNG.integers(0, 4, N).astype(float)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=Y, weight=COUNTS)
 TABLE = pa.Table.from_pandas(FRAME)
@@ -37,13 +39,12 @@ def write_parts(path):
     path.mkdir()
     FRAME[:200].to_parquet(path / "0.parquet", row_group_size=30)
     pa.feather.write_feather(FRAME[200:230].reset_index(drop=True), path / "1.feather")
-    FRAME[230:].to_parquet(path / "2.parquet", index=True)  # an index is no feature
+    FRAME[230:].iloc[:, ::-1].to_parquet(path / "2.parquet", index=False)  # in another order
     (path / "_notes.parquet").write_text("begins with a line, and is left out")
 
 
 TABLES = {
     "groups.parquet": lambda path: FRAME.to_parquet(path, row_group_size=64),
-    "one.pq": FRAME.to_parquet,
     "batches.feather": lambda path: pa.feather.write_feather(TABLE, path, chunksize=91),
     "plain.arrow": lambda path: pa.feather.write_feather(TABLE, path, compression="uncompressed"),
     "stream.ipc": write_stream,
@@ -58,13 +59,12 @@ ARRAYS = {
     "other_end.npy": lambda path: np.save(path, WHOLE.astype(">f8")),
     "chunks.zarr": lambda path: zarr.create_array(path, data=WHOLE, chunks=(90, 2)),
 }
-FORMATS = [*TABLES, *ARRAYS, "blocks", "list of files"]
 
 
 def open_format(folder, name):
     if name == "blocks":
         cuts = range(0, N, 90)
-        return BlockSource((X[i : i + 90], Y[i : i + 90], COUNTS[i : i + 90]) for i in cuts)
+        return spool_blocks((X[i : i + 90], Y[i : i + 90], COUNTS[i : i + 90]) for i in cuts)
     if name == "list of files":
         parts = [folder / "parts" / part for part in ("0.parquet", "1.feather", "2.parquet")]
         return open_file(parts, y="label", sample_weight="weight")
@@ -81,260 +81,254 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def sources(folder):
-    opened = {name: open_format(folder, name) for name in FORMATS}
-    yield opened
-    for source in opened.values():
-        source.close()
-
-
-def read(source, rows):
-    return source.read(rows, RowDraws(0, rows))
-
-
-def assert_same(one, other):
-    assert set(one) == set(other)
-    for name in one:
-        assert one[name].dtype == other[name].dtype
-        np.testing.assert_array_equal(one[name], other[name])
-
-
-REFERENCE = ArraySource(X, y=Y, counts=COUNTS)
-RANGES = st.tuples(st.integers(0, N), st.integers(0, N)).map(lambda ends: range(*sorted(ends)))
+FORMATS = [*TABLES, *ARRAYS, "blocks", "list of files"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(asked=st.lists(RANGES, min_size=1, max_size=6))
-def test_rows_are_those_of_the_array_in_any_order(sources, name, asked):
-    for rows in asked:
-        assert_same(read(sources[name], rows), read(REFERENCE, rows))
+def test_blocks_are_those_of_the_array(folder, name):
+    reference = ArrayTable(X, y=Y, counts=COUNTS)
+    with open_format(folder, name) as table:
+        assert (table.n_rows, table.n_features) == (N, 3)
+        assert table.names == (None if name in (*ARRAYS, "blocks") else ("a", "b", "c"))
+        for size in (1, 64, 200, 10_000):
+            for found, expected in zip(table.blocks(size), reference.blocks(size), strict=True):
+                assert set(found) == set(expected)
+                for column in expected:
+                    np.testing.assert_array_equal(found[column], expected[column])
+        some = np.array([0, 3, 199, 200, 229, 499])
+        np.testing.assert_array_equal(table.take(some)["x"], X[some])
+        np.testing.assert_array_equal(Rows(table).points, X[COUNTS > 0])
 
 
-def measure(block, rows):
-    x, weighted = block["x"], block["counts"] * block["y"]
-    return {"x": (x * np.array(rows)[:, None]).T @ weighted, "n": np.asarray(len(rows))}
+def read(path, **options):
+    with open_file(path, **options) as table:
+        return next(table.blocks(10**6))["x"]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=10, deadline=None, derandomize=True)
-@given(rows=RANGES.filter(bool), rows_per_block=st.integers(1, 600), seed=st.integers(0, 9))
-def test_passes_and_picks_are_those_of_the_array(sources, name, rows, rows_per_block, seed):
-    source = sources[name]
-    assert_same(
-        source.fold(measure, rows, rows_per_block), REFERENCE.fold(measure, rows, rows_per_block)
-    )
-    some = np.sort(np.random.default_rng(seed).choice(N, 20, replace=False))
-    assert_same(source.pick(some), REFERENCE.pick(some))
+NUMBERS = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 40), st.integers(2, 5)),
+    elements=st.floats(allow_nan=False, allow_infinity=False, width=64),
+)
+WRITERS = {
+    "x.csv": lambda x, path: pd.DataFrame(x, columns=[f"c{j}" for j in range(x.shape[1])]).to_csv(
+        path, index=False
+    ),
+    "x.parquet": lambda x, path: pa.parquet.write_table(
+        pa.table({f"c{j}": x[:, j] for j in range(x.shape[1])}), path, row_group_size=7
+    ),
+    "x.arrow": lambda x, path: pa.feather.write_feather(
+        pa.table({f"c{j}": x[:, j] for j in range(x.shape[1])}), path, chunksize=5
+    ),
+    "x.npy": lambda x, path: np.save(path, x),
+    "x.zarr": lambda x, path: zarr.create_array(path, data=x, chunks=(6, 2), overwrite=True),
+}
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_what_a_source_says_of_itself(sources, name):
-    source = sources[name]
-    assert (source.n_rows, source.n_features) == (N, D)
-    named = name in TABLES or name == "list of files"
-    assert source.feature_names == (("a", "b", "c") if named else None)
-    assert Rows(source).total == COUNTS.sum()
+@pytest.mark.parametrize("name", WRITERS)
+@settings(max_examples=30)
+@given(x=NUMBERS)
+def test_numbers_come_back_as_they_were_written(tmp_path_factory, name, x):
+    path = tmp_path_factory.getbasetemp() / f"property-{name}"
+    WRITERS[name](x, path)
+    np.testing.assert_array_equal(read(path), x)
 
 
-def test_features_are_chosen_by_name_or_number_in_the_order_given(folder):
-    for columns in (["c", "a"], [2, 0], ["c", 0]):
-        for name in ("one.pq", "batches.feather", "rows.csv"):
-            with open_file(folder / name, columns=columns) as source:
-                assert source.feature_names == ("c", "a")
-                assert_same(read(source, range(9)), {"x": X[:9, [2, 0]]})
-    with open_file(folder / "rows.npy", columns=[2, 0]) as source:
-        assert_same(read(source, range(9)), {"x": X[:9, [2, 0]]})
+@pytest.mark.parametrize("name", [name for name in WRITERS if name != "x.zarr"])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_damaged_files_are_read_or_refused(tmp_path_factory, name, data):
+    path = tmp_path_factory.getbasetemp() / f"damaged-{name}"
+    WRITERS[name](X[:20], path)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    with contextlib.suppress(CodedError):
+        read(path)
 
 
-def test_labels_of_a_second_file_and_of_an_array(folder, tmp_path):
-    np.save(tmp_path / "y.npy", Y.astype(np.float32))
-    zarr.create_array(tmp_path / "w.zarr", data=COUNTS.astype(int), chunks=(33,))
-    for name in ("rows.npy", "chunks.zarr"):
-        path, labels, weights = folder / name, tmp_path / "y.npy", tmp_path / "w.zarr"
-        with open_file(path, columns=[0, 1, 2], y=labels, sample_weight=weights) as source:
-            block = read(source, range(40, 140))
-        assert_same({**block, "y": Y[40:140]}, read(REFERENCE, range(40, 140)))
-        np.testing.assert_array_equal(block["y"], Y[40:140].astype(np.float32))
-        with open_file(path, columns=[0, 1, 2], y=Y, sample_weight=list(COUNTS)) as source:
-            assert_same(read(source, range(40, 140)), read(REFERENCE, range(40, 140)))
+def test_quoted_line_breaks_beyond_the_first_megabyte(tmp_path):
+    n = 60_000
+    frame = pd.DataFrame({"a": np.arange(n), "note": 'one "line"\nand, another\n', "b": 0.5})
+    frame.to_csv(tmp_path / "quoted.csv", index=False)
+    assert (tmp_path / "quoted.csv").stat().st_size > 2**21
+    found = read(tmp_path / "quoted.csv", columns=["a", "b"])
+    np.testing.assert_array_equal(found, frame[["a", "b"]].to_numpy(dtype=float))
 
 
 @pytest.mark.parametrize(
-    ("kept", "dtype", "expected"),
+    ("text", "options", "expected"),
     [
-        ("float32", None, "float32"),
-        ("float64", None, "float64"),
-        ("int16", None, "float64"),
-        ("bool", None, "float64"),
-        ("float16", None, "float64"),
-        ("float64", "float32", "float32"),
-        ("float32", np.float64, "float64"),
+        ("a,b\n1,2\n3,4\n", {}, [[1, 2], [3, 4]]),
+        ("1,2\n3,4\n", {}, [[1, 2], [3, 4]]),  # no names
+        ("0,1\n5,6\n", {}, [[5, 6]]),  # names that pandas gives
+        ("a;b\n1,5;2\n3;4,25\n", {}, [[1.5, 2], [3, 4.25]]),
+        ("a|b\n1|2\n", {}, [[1, 2]]),
+        ("a\tb\n1\t2\n", {}, [[1, 2]]),
+        ("a\n1\n2\n", {}, [[1], [2]]),
+        ("\ufeffa,b\r\n1,2\r\n", {}, [[1, 2]]),
+        ("a,b\ntrue,2\nfalse,3\n", {}, [[1, 2], [0, 3]]),
+        ("a/b\n1/2\n", {"sep": "/"}, [[1, 2]]),
+        ("a;b\n1,5;-9\n1,25;2\n", {"na_values": ["-9"], "drop_missing": True}, [[1.25, 2]]),
+        ("a,b\n1,\n,2\n3,4\n", {"drop_missing": True}, [[3, 4]]),
+        ("a,b\n1,NA\n3,4\n", {"keep_missing": True}, [[1, np.nan], [3, 4]]),
     ],
 )
-def test_precision_is_that_of_the_file_or_what_is_asked_for(tmp_path, kept, dtype, expected):
-    numbers = (10 * X[:20]).astype(kept)
-    frame = pd.DataFrame(numbers, columns=["a", "b", "c"])
-    np.save(tmp_path / "x.npy", numbers)
-    frame.to_parquet(tmp_path / "x.parquet")
-    pa.feather.write_feather(frame, tmp_path / "x.arrow")
-    zarr.create_array(tmp_path / "x.zarr", data=numbers)
-    opened = [open_file(tmp_path / f"x{end}", dtype=dtype) for end in (".npy", ".parquet")]
-    opened += [open_file(tmp_path / f"x{end}", dtype=dtype) for end in (".arrow", ".zarr")]
-    opened.append(BlockSource([numbers[:5], numbers[5:]], dtype=dtype))
-    for source in opened:
-        with source:
-            assert_same(read(source, range(3, 20)), {"x": numbers[3:].astype(expected)})
-
-
-def test_tables_of_decimals_and_truth_values(tmp_path):
-    table = pa.table(
-        {"d": pa.array([1, 2, 3]).cast(pa.decimal128(30, 2)), "t": [True, False, True]}
-    )
-    pa.parquet.write_table(table, tmp_path / "x.parquet")
-    table.to_pandas().to_csv(tmp_path / "x.csv", index=False)
-    for name in ("x.parquet", "x.csv"):
-        with open_file(tmp_path / name) as source:
-            assert_same(read(source, range(3)), {"x": np.array([[1.0, 1], [2, 0], [3, 1]])})
-
-
-def test_csv_without_names_and_with_whole_numbers_first(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("1,2\n" * 400_000 + "1.5,2.5\n")  # types are guessed from the first megabyte
-    with open_file(path, y=1) as source:
-        assert source.feature_names is None
-        assert source.n_rows == 400_001
-        assert_same(
-            read(source, range(399_999, 400_001)),
-            {"x": np.array([[1.0], [1.5]]), "y": np.array([2.0, 2.5])},
-        )
-    for width, names in ((3, ("0", "1", "2")), (1, ("0",))):  # as pandas names columns
-        pd.DataFrame(X[:, :width]).to_csv(path, index=False)
-        with open_file(path) as source:
-            assert source.feature_names == names
-            assert_same(read(source, range(N)), {"x": X[:, :width]})
-
-
-def test_columns_that_were_asked_for_are_remembered(folder, tmp_path):
-    (tmp_path / "plain.csv").write_text("1,2,3\n4,5,6\n")
-    asked = {
-        (folder / "one.pq", "label", None): {"target": "label"},
-        (folder / "rows.csv", "label", ("a",)): {"target": "label"},
-        (folder / "rows.npy", -1, (2, 0)): {"target": "x4", "features": "x2,x0"},
-        (tmp_path / "plain.csv", 2, (1,)): {"target": "x2", "features": "x1"},
-    }
-    for (path, y, columns), expected in asked.items():
-        with open_file(path, y=y, columns=columns) as source:
-            assert source.columns == expected
-
-
-def test_an_array_of_a_zarr_group(tmp_path):
-    zarr.open_group(tmp_path / "all.zarr", mode="w").create_array("points", data=X)
-    with open_file(tmp_path / "all.zarr" / "points") as source:
-        assert_same(read(source, range(N)), {"x": X})
-    with refuses("zarr_group", arrays=["points"], example=str(tmp_path / "all.zarr/points")):
-        open_file(tmp_path / "all.zarr")
-
-
-def test_rows_are_checked_in_the_first_pass_alone(folder):
-    y = Y.copy()  # the file may not change while it is read; an array of labels may
-    with open_file(folder / "rows.npy", y=y) as source:
-        read(source, range(100, 200))
-        y[150] = np.nan
-        with refuses("not_finite", name="y", first=150):
-            read(source, range(100, 200))
-        y[150] = Y[150]
-        for rows in (range(300), range(250, N)):
-            read(source, rows)
-        y[150] = np.nan
-        assert np.isnan(read(source, range(N))["y"][150])
-
-
-def test_what_was_closed_is_not_read(folder):
-    for name in FORMATS:
-        with open_format(folder, name) as source:
-            read(source, range(3))
-        source.close()
-        with refuses("source_closed"):
-            read(source, range(3))
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system lists no open files")
-def test_a_source_that_is_deleted_closes_its_files(folder):
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
-    source = open_format(folder, "blocks")
-    assert len(os.listdir("/proc/self/fd")) == before + 1
-    gone = weakref.ref(source)
-    del source
-    gc.collect()
-    assert gone() is None
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_open_files_are_not_copied(sources):
-    with refuses("not_copyable"):
-        sources["rows.npy"].__reduce_ex__(2)
-
-
-def test_rows_that_are_not_there(sources):
-    for name in FORMATS:
-        with refuses("no_such_rows", start=499, stop=501, n_rows=N):
-            read(sources[name], range(499, 501))
-
-
-@pytest.mark.parametrize("labels", [None, "apart", 2])
-def test_a_few_of_many_rows_are_read_from_their_places(tmp_path, labels):
-    x = np.random.default_rng(0).normal(size=(5_000, 4))
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", x[:, 0] ** 2)
-    y = tmp_path / "y.npy" if labels == "apart" else labels
-    chosen = np.array([0, 17, 18, 2_500, 4_999])
-    with open_file(tmp_path / "x.npy", y=y) as source:
-        picked = source.pick(chosen)
-        spans = [source.read(range(i, i + 1), RowDraws(0, range(i, i + 1))) for i in chosen]
-    for name, column in picked.items():
-        np.testing.assert_array_equal(column, np.concatenate([span[name] for span in spans]))
-
-
-def test_a_picked_row_with_a_hole_is_named(tmp_path):
-    x = np.ones((5_000, 2))
-    x[4_321, 1] = np.nan
-    np.save(tmp_path / "x.npy", x)
-    with open_file(tmp_path / "x.npy") as source, refuses("not_finite", first=4_321):
-        source.pick(np.array([7, 4_321]))
+def test_text_files(tmp_path, text, options, expected):
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8", newline="")
+    np.testing.assert_array_equal(read(tmp_path / "x.csv", **options), expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "names", "n_rows"),
+    ("text", "options", "code", "values"),
     [
-        ("2019,2020,2021\n1.5,2,3\n4,5,6\n", ("2019", "2020", "2021"), 2),
-        ("2020,2019\n1.5,2\n", ("2020", "2019"), 1),
-        ("2000,2010,2020\n12,15,18\n", ("2000", "2010", "2020"), 1),
-        ("2019,2020,2021\n2018,2019,2020\n2020,2021,2022\n", None, 3),  # among its column
-        ("1200,2500\n1300,2600\n", None, 2),  # no turn of years
-        ("2019,2019\n1,2\n", None, 2),
-        ("1,2,3\n4,5,6\n", None, 2),
-        ("2019\n1.5\n", None, 2),
-        ("2019,2020,2021\n", None, 1),
+        ("", {}, "no_rows", {}),
+        ("a,b\n", {}, "no_rows", {}),
+        ("a,b\n1,2\n3,x\n", {}, "cell_not_a_number", {"column": "b", "row": 1, "cell": "x"}),
+        ("a,b\n1,2\n3\n", {}, "unreadable", {}),
+        ("a,b\n1,2\n3,\n", {}, "not_finite", {"kind": "NaN", "first": 1}),
+        ("a,b\n1,2\n3,inf\n", {}, "not_finite", {"kind": "infinity", "first": 1}),
+        ("a,b\n1,2\n", {"y": "c"}, "no_such_column", {"what": "y"}),
+        ("a,b\n1,2\n", {"columns": ["a", 7]}, "no_such_column", {"what": "columns"}),
+        ("a,b\n1,2\n", {"columns": ["a"], "y": "a"}, "columns_overlap", {}),
+        ("a,a\n1,2\n", {}, "column_without_name", {}),
+        (",a\n1,2\n", {}, "column_without_name", {}),
+        ("a,b\n1,-2\n", {"sample_weight": "b"}, "negative_weight", {"first": 0}),
+        ("a,b\n1,2\n", {"sep": "::"}, "not_one_character", {"name": "sep"}),
+        ("a,b\n1,\n", {"drop_missing": True}, "no_rows", {}),
     ],
 )
-def test_a_header_of_years_is_no_row(tmp_path, text, names, n_rows):
-    path = tmp_path / "x.csv"
-    path.write_text(text)
-    source = open_file(path)
-    assert (source.feature_names, source.n_rows) == (names, n_rows)
+def test_text_files_that_are_refused(tmp_path, text, options, code, values):
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+    with refuses(code, **values):
+        read(tmp_path / "x.csv", **options)
 
 
-def test_columns_of_wide_arrays_are_not_searched_one_by_one(tmp_path, monkeypatch):
-    """A million columns, each looked for in the list of all of them, took minutes."""
-
-    class Names(list):
-        def index(self, *_):
-            pytest.fail("a search of all names for one")
-
-    monkeypatch.setattr(file_parts, "unnamed_columns", lambda n: Names(unnamed_columns(n)))
+def test_other_files_that_are_refused(tmp_path):
+    np.save(tmp_path / "flat.npy", np.ones(3))
+    np.save(tmp_path / "objects.npy", np.array([["a", 1]], dtype=object))
     np.save(tmp_path / "x.npy", X)
-    with open_file(tmp_path / "x.npy", columns=[2, 0]) as source:
-        assert_same(read(source, range(9)), {"x": X[:9, [2, 0]]})
+    FRAME.assign(label="no").to_parquet(tmp_path / "text.parquet")
+    (tmp_path / "x.json").write_text("{}")
+    for name, code in {
+        "flat.npy": "wrong_array",
+        "objects.npy": "unreadable",
+        "text.parquet": "column_not_numeric",
+        "x.json": "unknown_kind",
+        "absent.npy": "no_such_file",
+    }.items():
+        with refuses(code):
+            read(tmp_path / name)
+    with refuses("not_a_text_file"):
+        read(tmp_path / "x.npy", sep=";")
+    with refuses("wrong_length", n_rows=3, expected=N):
+        read(tmp_path / "x.npy", y=np.ones(3))
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "absent.npy")
+
+
+def test_a_codec_that_runs_code_is_refused(tmp_path):
+    zarr.create_array(tmp_path / "x.zarr", data=X, zarr_format=2)
+    description = tmp_path / "x.zarr" / ".zarray"
+    text = description.read_text().replace('"filters": null', '"filters": [{"id": "pickle"}]')
+    description.write_text(text)
+    with refuses("unreadable"):
+        read(tmp_path / "x.zarr")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_rows_left_out_keep_the_numbers_of_the_file(tmp_path, kind):
+    frame = FRAME.copy()
+    frame.loc[[0, 7, 8, 300], "b"] = np.nan
+    write = frame.to_parquet if kind == "parquet" else frame.to_csv
+    write(tmp_path / f"x.{kind}", index=False)
+    with open_file([tmp_path / f"x.{kind}"] * 2, drop_missing=True) as table:
+        assert (table.n_rows, table.n_dropped) == (2 * N - 8, 8)
+        held = Rows(table).kept_by(lambda block: block["x"][:, 0] > 0).hold()
+    both = np.tile(frame.to_numpy(), (2, 1))
+    np.testing.assert_array_equal(held.points, both[held.numbers])
+
+
+def test_labels_beside_an_array(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    for y in (Y, str(tmp_path / "y.npy"), tmp_path / "y.npy"):
+        with open_file(tmp_path / "x.npy", y=y) as table:
+            found = np.concatenate([block["y"] for block in table.blocks(77)])
+        np.testing.assert_array_equal(found, Y)
+
+
+def test_single_precision_stays(tmp_path):
+    pd.DataFrame(X.astype(np.float32), columns=["a", "b", "c"]).to_parquet(tmp_path / "x.parquet")
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    for name in ("x.parquet", "x.npy"):
+        np.testing.assert_array_equal(read(tmp_path / name), X.astype(np.float32))
+        assert read(tmp_path / name).dtype == np.float32
+
+
+def test_files_of_different_columns(tmp_path):
+    FRAME.to_parquet(tmp_path / "one.parquet")
+    FRAME.rename(columns={"b": "z"}).to_parquet(tmp_path / "two.parquet")
+    paths = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+    with refuses("columns_differ", columns=["b", "z"]):
+        read(paths)
+    np.testing.assert_array_equal(read(paths, columns=["c", "a"])[:N], X[:, [2, 0]])
+
+
+def test_blocks_that_come_once():
+    frames = (FRAME[["a", "b", "c"]][i : i + 100] for i in range(0, N, 100))
+    with spool_blocks(frames) as table:
+        assert table.names == ("a", "b", "c")
+        np.testing.assert_array_equal(Rows(table).points, X)
+    batches = iter(pa.table({"a": X[:, 0], "b": X[:, 1]}).to_batches(max_chunksize=9))
+    np.testing.assert_array_equal(Rows(spool_blocks(batches)).points, X[:, :2])
+    empty = spool_blocks(iter([X[:0], X[:5]]))
+    assert empty.n_rows == 5
+    with refuses("no_rows"):
+        spool_blocks(iter([]))
+    with refuses("blocks_differ", number=1):
+        spool_blocks(iter([X[:5], X[:5, :2]]))
+    with refuses("not_finite", first=5):
+        spool_blocks(iter([X[:5], X[:5] * np.nan]))
+
+
+PASS = """
+import sys
+from implicitmoments.rows import open_file
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024
+
+for path in sys.argv[1:]:  # what is imported on first use does not count
+    before = peak()
+    with open_file(path) as table:
+        for _ in range(2):
+            for block in table.blocks(16_384):
+                block["x"].sum()
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no figures of the system")
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.npy", "columns.npy", "x.csv"])
+def test_memory_is_bounded_by_the_block(name, tmp_path):
+    n = 1_500_000 if name != "x.csv" else 300_000
+    x = np.random.default_rng(0).normal(size=(n, 16))  # 192 MB
+    table = pa.table({f"c{j}": x[:, j] for j in range(16)})
+    write = {
+        "x.parquet": lambda path, rows: pa.parquet.write_table(table[:rows], path),
+        "x.arrow": lambda path, rows: pa.feather.write_feather(
+            table[:rows], path, compression="uncompressed", chunksize=n
+        ),
+        "x.npy": lambda path, rows: np.save(path, x[:rows]),
+        "columns.npy": lambda path, rows: np.save(path, np.asfortranarray(x[:rows])),
+        "x.csv": lambda path, rows: pa.csv.write_csv(table[:rows], path),
+    }[name]
+    write(tmp_path / f"small-{name}", 1_000)
+    write(tmp_path / name, n)
+    command = [sys.executable, "-c", PASS, str(tmp_path / f"small-{name}"), str(tmp_path / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    assert int(done.stdout) < 100

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import implicitmoments as im
-from implicitmoments.rows import ArraySource, Rows, leave_out_outliers
+from implicitmoments.rows import ArrayTable, Rows, leave_out_outliers
 
 
 def mixture(rng, n, k, d, apart=6.0):
@@ -95,16 +95,9 @@ def test_the_rule_does_not_depend_on_map_or_blocks(rng):
     X = mixture(rng, 3_000, 3, 4)
     X[7] = 400.0
     plain = leave_out_outliers(Rows.of(X), 3)
-    mapped = leave_out_outliers(Rows(ArraySource(X), X[0], 0.1, rows_per_block=17), 3)
+    mapped = leave_out_outliers(Rows(ArrayTable(X), X[0], 0.1, rows_per_block=17), 3)
     assert plain.n_outliers == mapped.n_outliers == 1
     np.testing.assert_allclose(mapped.rows.points, (plain.rows.points - X[0]) * 0.1)
-    assert mapped.rows.census.squares == pytest.approx(plain.rows.census.squares)
-    assert mapped.rows.census.longest == plain.rows.census.longest
-    near = np.delete(X, 7, axis=0)
-    z = (near - np.median(near, axis=0)) / near.std(axis=0).mean()
-    squares = np.sum(z**2, axis=1)
-    assert plain.rows.census.squares == pytest.approx(np.sum(squares), rel=0.2)
-    assert plain.rows.census.longest == pytest.approx(np.max(squares), rel=0.2)
 
 
 def test_no_array_of_the_size_of_the_rows_is_formed(rng):

@@ -70,12 +70,12 @@ def test_separation_is_kept_or_refused():
 @pytest.mark.parametrize(
     ("options", "code"),
     [
-        ({"n_samples": 0}, "not_positive"),
-        ({"n_components": 0}, "not_positive"),
-        ({"n_features": 0}, "not_positive"),
+        ({"n_samples": 0}, "invalid_parameter"),
+        ({"n_components": 0}, "invalid_parameter"),
+        ({"n_features": 0}, "invalid_parameter"),
         ({"weights": [1, 2]}, "wrong_shape"),
         ({"weights": [1, -2, 3]}, "weights_invalid"),
-        ({"radius": (2, 1)}, "out_of_range"),
+        ({"radius": (2, 1)}, "radius_invalid"),
     ],
 )
 def test_options_that_do_not_fit(options, code):
@@ -98,7 +98,7 @@ def test_truth_knows_its_moments(rng):
     np.testing.assert_allclose(
         truth.power(points, 2), (points @ truth.vectors.T) ** 2 @ truth.weights
     )
-    with refuses("negative_weight"):
+    with refuses("weights_invalid"):
         Truth([-1.0], [[1.0]])
     with refuses("wrong_shape"):
         Truth([1.0], [[1.0], [2.0]])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
@@ -47,15 +48,21 @@ from implicitmoments.moments.problems import (
 from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
-from implicitmoments.rows import Block, RandomState, Rows, Whitening
-from implicitmoments.rows.inputs import open_rows
-from implicitmoments.rows.normality import find_deviations, looks_standard
-from implicitmoments.rows.outliers import count_extreme_rows
+from implicitmoments.rows import (
+    Block,
+    RandomState,
+    Rows,
+    Whitening,
+    count_extreme_rows,
+    find_deviations,
+    looks_standard,
+    open_rows,
+)
 from implicitmoments.validation import (
     check_enough_rows,
     check_flag,
     check_number,
-    check_option,
+    check_parameter,
     check_whole,
     check_whole_or,
 )
@@ -82,7 +89,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     and no local optima; ``refine`` then fits the model itself by least squares.
 
     Every step is a pass over the rows in blocks, or uses a sample of them, so rows may be a
-    :class:`~implicitmoments.rows.Source` beyond memory. Arrays of other libraries are processed
+    :class:`~implicitmoments.rows.Table` beyond memory. Arrays of other libraries are processed
     where they are; fitted arrays and predictions are in the library of the rows.
 
     Parameters
@@ -296,9 +303,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
 
         Parameters
         ----------
-        X : array, data frame or Source of shape (n_samples, n_features)
+        X : array, data frame or Table of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-            Not for a Source, which has it as a column.
+            Not for a Table, which has it as a column.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -321,10 +328,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         """Check the parameters; return the activation, and the degrees to be tried."""
         for name in ("refine", "positive", "fit_bias"):
             check_flag(name, getattr(self, name))
-        if isinstance(self.whiten, str):
-            check_option("whiten", self.whiten, ("auto",), besides="True, False or ")
-        else:
-            check_flag("whiten", self.whiten)
+        check_parameter("whiten", self.whiten, "boolean", StrOptions({"auto"}))
         check_number("tol", self.tol, 0.0)
         check_whole_or("n_components", self.n_components, ("auto",), 1)
         check_whole("n_starts", self.n_starts, 1)

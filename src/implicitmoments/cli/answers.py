@@ -20,6 +20,7 @@ from implicitmoments.cli.files import (
     complete_rows,
     on_disk,
     open_for_model,
+    unused,
     write_table,
 )
 from implicitmoments.estimator import column_names
@@ -166,11 +167,7 @@ def quantity_of(model: Any) -> str:
         return LIKELIHOOD
     if model.labelled:
         return SQUARED_ERROR
-    raise InputError(
-        "no_likelihood",
-        "{estimator} has no likelihood to score; predict gives its clusters",
-        estimator=type(model).__name__,
-    )
+    raise no_answer(model, "score_samples")
 
 
 def score_file(
@@ -261,7 +258,7 @@ def drawn_columns(model: Any, drawn: Any) -> Results:
     columns = dict(zip(column_names(model), x.T, strict=True))
     target = getattr(model, "columns_in_", {}).get("target", "y")
     for part in others:
-        columns["component" if part.dtype.kind == "i" else target] = part
+        columns[unused("component" if part.dtype.kind == "i" else target, columns)] = part
     return columns
 
 

@@ -26,7 +26,7 @@ Model: TypeAlias = Annotated[
 Files: TypeAlias = Annotated[
     list[Path],
     Argument(
-        metavar="FILE...",
+        metavar="FILE",
         help="Data files, read one after the other: CSV (also .csv.gz and .tsv), Parquet, Arrow, "
         ".npy or .zarr. Use - for CSV on standard input.",
     ),

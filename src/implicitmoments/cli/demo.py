@@ -74,7 +74,7 @@ def fit_mixture(seed: int) -> list[Any]:
     def error(model: Any) -> float:
         return largest_distance(truth.vectors, model.means_)
 
-    return [ours, X, *compare("60 groups, 30 columns", ours, "EM, one start", usual, (X,), error)]
+    return [ours, X, *compare("60 groups", ours, "EM", usual, (X,), error)]
 
 
 def fit_density(seed: int) -> list[Any]:
@@ -91,7 +91,7 @@ def fit_density(seed: int) -> list[Any]:
 
     ours = SphericalMixtureDensity(3, degree=4, random_state=seed)
     usual = KernelDensity(bandwidth="scott")
-    return compare("density, 8 columns", ours, "kernel density", usual, (X,), error)
+    return compare("density", ours, "kernel density", usual, (X,), error)
 
 
 class JointGaussians:
@@ -110,14 +110,14 @@ def fit_regressions(seed: int) -> list[Any]:
     """Fit 8 lines of unequal weights in 10 columns."""
     k, weights = 8, list(np.geomspace(10, 1, 8))
     X, y, truth = datasets.make_regression_mixture(
-        30_000, k, 10, noise=0.3, weights=weights, random_state=seed
+        10_000, k, 10, noise=0.3, weights=weights, random_state=seed
     )
 
     def error(model: Any) -> float:
         return largest_distance(truth.vectors, model.coef_)
 
     ours, usual = RegressionMixture(k, random_state=seed), JointGaussians(k, seed)
-    return compare("8 lines, 10 columns", ours, "mixture of (x, y)", usual, (X, y), error)
+    return compare("8 lines", ours, "joint mixture", usual, (X, y), error)
 
 
 def fit_activations(seed: int) -> list[Any]:
@@ -134,4 +134,4 @@ def fit_activations(seed: int) -> list[Any]:
         ActivationSumRegressor("relu", k, random_state=seed),
         MLPRegressor(random_state=seed),
     )
-    return compare("4 ReLUs, 10 columns", ours, "neural network", usual, (X, y), error)
+    return compare("4 ReLUs", ours, "neural network", usual, (X, y), error)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from implicitmoments.cli.console import as_table, print_notes, print_text
-from implicitmoments.cli.files import check_output, write_table
+from implicitmoments.cli.files import check_output, unused, write_table
 from implicitmoments.estimator import column_names, findings_of
 from implicitmoments.notes import format_value, printable
 from implicitmoments.saving import load
@@ -43,15 +42,18 @@ def summary(model: Any) -> list[Any]:
     return [*tables, findings]
 
 
-def as_columns(table: Any) -> Mapping[str, list[Any]]:
-    """Return the columns of a table by name."""
-    return {name: [row[j] for row in table.rows] for j, name in enumerate(table.columns)}
+def as_columns(table: Any) -> dict[str, list[Any]]:
+    """Return the columns of a table by name; a feature may have the name of a parameter."""
+    columns: dict[str, list[Any]] = {}
+    for j, name in enumerate(table.columns):
+        columns[unused(name, columns)] = [row[j] for row in table.rows]
+    return columns
 
 
 def parameter_columns(model: Any) -> dict[str, list[Any]]:
     """Return the parameters with one row per component; other tables add their names."""
     first, *others = model._parameter_tables()
-    columns = dict(as_columns(first))
+    columns = as_columns(first)
     for table in others:
         for name, values in list(as_columns(table).items())[1:]:
             columns[f"{table.name.lower()}: {name}"] = values

@@ -6,7 +6,7 @@ import csv
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -67,26 +67,40 @@ def open_for_model(
 
 def blocks_of(source: Any) -> Iterator[Block]:
     """Yield the rows of a file in blocks, each of which is read once."""
-    for start in range(0, source.n_rows, ROWS):
-        yield source.block(range(start, min(start + ROWS, source.n_rows)))
+    yield from source.blocks(ROWS)
 
 
 def check_output(output: Path | None, inputs: Iterable[Path]) -> None:
     """Raise before any work for an output that cannot be written, or is an input."""
     if output is None:
         return
-    if output.is_dir() or not output.parent.is_dir():
+    reason = ""
+    if output.is_dir():
+        reason = "it is a folder"
+    elif not output.parent.is_dir():
+        reason = f"there is no folder {output.parent}"
+    elif any(path.exists() and output.exists() and output.samefile(path) for path in inputs):
+        reason = "it is an input file"
+    if reason:
         raise InputError(
-            "output_not_writable",
-            "{path} cannot be written: {folder} is {found}; give another --output",
+            "bad_output",
+            "{path} cannot be written: {reason}; give another --output",
             path=str(output),
-            folder=str(output if output.is_dir() else output.parent),
-            found="a folder" if output.is_dir() else "not a folder",
+            reason=reason,
         )
-    if any(path.exists() and output.exists() and output.samefile(path) for path in inputs):
-        raise InputError(
-            "output_is_input", "{path} is an input file; give another --output", path=str(output)
-        )
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return a name of a column that is not taken, by underscores at its end.
+
+    Examples
+    --------
+    >>> unused("weight", ["height"]), unused("weight", ["weight"])
+    ('weight', 'weight_')
+    """
+    while name in taken:
+        name += "_"
+    return name
 
 
 def write_table(output: Path | None, pieces: Iterable[Results]) -> None:

@@ -39,9 +39,15 @@ from implicitmoments.moments.components import second_moment_floor, spectrum_sta
 from implicitmoments.moments.mean_span import SphericalSpan, find_span, smallest_variance
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import OVERLAP, Distribution, FitView, Means, RowSample
-from implicitmoments.rows import ArraySource, RandomState, Rows
-from implicitmoments.rows.constants import find_constants, restore_columns
-from implicitmoments.rows.outliers import SMALLEST_COMPONENT, leave_out_outliers
+from implicitmoments.rows import (
+    SMALLEST_COMPONENT,
+    ArrayTable,
+    RandomState,
+    Rows,
+    find_constants,
+    leave_out_outliers,
+    restore_columns,
+)
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,
@@ -185,7 +191,7 @@ class SphericalMixtureClusterer(
 
     def _fit(self, every: Rows, seed: int) -> None:
         k: int = self.n_components
-        if isinstance(every.source, ArraySource) and every.small:
+        if isinstance(every.table, ArrayTable) and every.small:
             every = every.merged()  # weights and repeated rows then give the same clusters
         near = leave_out_outliers(
             every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT, seed=seed
@@ -253,7 +259,7 @@ class SphericalMixtureClusterer(
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
         y : None
             Ignored; for pipelines.
         sample_weight : array of shape (n_samples,), optional
@@ -273,7 +279,7 @@ class SphericalMixtureClusterer(
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
 
         Returns
         -------

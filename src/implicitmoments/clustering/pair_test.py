@@ -37,9 +37,7 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.implicit import CompressedMoments, FramedRows, estimate_moments
 from implicitmoments.moments.mean_span import SphericalSpan, find_span
 from implicitmoments.moments.problems import PairwiseDifferenceProblem
-from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
-from implicitmoments.rows.draws import Integers
-from implicitmoments.rows.view import LARGEST_SINGLE
+from implicitmoments.rows import Block, Integers, Rows, Sums, mean_and_covariance, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -102,7 +100,8 @@ def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     precision are in double precision.
     """
     mapped = rows.mapped(span.center, span.basis.T / span.sigma)
-    long = bool(np.max(span.variances, initial=0.0) > LARGEST_SINGLE**2)
+    # float32 resolves squares above 1e4 to 1e-3 only
+    long = bool(np.max(span.variances, initial=0.0) > 1e4)
     held = replace(mapped, wide=mapped.wide or long).sample(rows.n, seed, width=ROW_NUMBERS)
     return Rows.of(held.block["x"]) if np.all(held.counts == held.counts[0]) else held
 

@@ -37,10 +37,16 @@ from implicitmoments.picture_data import (
     NoPictureError,
     RowSample,
 )
-from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import find_constants, restore_columns
-from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
-from implicitmoments.rows.outliers import SMALLEST_COMPONENT, Near, leave_out_outliers
+from implicitmoments.rows import (
+    KOLMOGOROV_CHANCE,
+    SMALLEST_COMPONENT,
+    Near,
+    RandomState,
+    Rows,
+    find_constants,
+    leave_out_outliers,
+    restore_columns,
+)
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,

@@ -39,13 +39,16 @@ from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import (
     RandomState,
     Rows,
-    Source,
     Whitening,
     factor_covariance,
+    find_deviations,
+    looks_standard,
+    precision_of,
+    restore_columns,
+    restore_matrices,
     whitener_of,
 )
-from implicitmoments.rows.constants import precision_of, restore_columns, restore_matrices
-from implicitmoments.rows.normality import find_deviations, looks_standard
+from implicitmoments.rows import Table as RowTable
 from implicitmoments.validation import check_flag, check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
@@ -182,7 +185,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         k = self.n_components
         reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
-            factor = factor_covariance(self.variance, rows.source.n_features, rows.columns)
+            factor = factor_covariance(self.variance, rows.table.n_features, rows.columns)
             rows = rows.mapped(linear=whitener_of(factor))
             span = find_span(rows, k, 1.0)
             reference = WhitenedSpan(span, factor)
@@ -446,7 +449,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         return Notes()
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
-        if y is not None or (isinstance(X, Source) and "y" in X.first()):
+        if y is not None or (isinstance(X, RowTable) and "y" in X.first()):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
         return RowFunction(self.hypothesis_.log_marginal)
 
@@ -457,7 +460,7 @@ class RegressionMixtureDensity(ExpandedDensity):
 
         Parameters
         ----------
-        X : array of shape (n_points, n_features), data frame, or Source
+        X : array of shape (n_points, n_features), data frame, or Table
         n_samples : int
             Draws at each point.
         random_state : int, generator or None; by default that of the estimator

@@ -14,6 +14,7 @@ from implicitmoments.density.clipped_density import ClippedDensity
 from implicitmoments.density.expansion import GradedExpansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
+    DEFAULT_BUDGET,
     Block,
     DrawPurpose,
     LabelMap,
@@ -26,7 +27,6 @@ from implicitmoments.rows import (
     mean_and_covariance,
     weights_of,
 )
-from implicitmoments.rows.fold import DEFAULT_BUDGET
 
 SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
 ROUNDING = 1e-13  # and to their size

@@ -38,9 +38,7 @@ from implicitmoments.mixture.starts import (
 )
 from implicitmoments.mixture.students import LEAST, MOST
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Rows, as_seed
-from implicitmoments.rows.constants import cells_off, precision_of
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import Rows, as_seed, cells_off, open_rows, precision_of
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,
@@ -439,7 +437,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         """Return the sums of a fit, of shared features too."""
         family, (weights, parameters) = self._family.unshared(), fit.parameters()
         if family.n_own == self._family.n_own:
-            return fit.course.sums[0]
+            return np.asarray(fit.course.sums[0])
         return np.asarray(family.sums_of(parameters, fit.rows.n * weights))
 
     def _step(self, state: dict[str, Any], rows: Rows) -> None:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from implicitmoments.arrays import (
     Array,
     Floats,
-    check_squares,
     index_like,
     move_like,
     to_numpy,
@@ -33,14 +32,16 @@ from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
-from implicitmoments.rows import RandomState, Rows
-from implicitmoments.rows.constants import (
+from implicitmoments.rows import (
+    Near,
+    RandomState,
+    Rows,
     find_constants,
+    leave_out_outliers,
     precision_of,
     restore_columns,
     restore_matrices,
 )
-from implicitmoments.rows.outliers import Near, leave_out_outliers
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
 SHARED_TYPES = ("full", "tied", "diag", "spherical")  # those that other libraries have too
@@ -126,7 +127,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
         y : ignored
         sample_weight : array of shape (n_samples,) or column name, optional
             How often each row counts, in the same unit in every call.
@@ -152,7 +153,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         k = 1 if self.n_components == "auto" else int(self.n_components)
         drop = self.drop_outliers and getattr(self, "noise", "") != "student"
         found = leave_out_outliers(rows, k, drop=drop)
-        check_squares("X", found.rows.census.squares or 0.0)
         kept = replace(found.rows.as_given(), wide=True)
         self._near = found.rule
         self._check_enough(found.n_outliers + max(kept.kept, kept.total))
@@ -205,7 +205,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
 
         Returns
         -------
@@ -647,7 +647,7 @@ def start(
 
     Parameters
     ----------
-    X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+    X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
     n_components : int or "auto"
         The number k of components; ``"auto"`` for the least Bayesian information criterion.
     covariance_type : {"full", "tied", "diag", "spherical"}, default "full"

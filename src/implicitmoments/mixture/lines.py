@@ -19,8 +19,7 @@ from implicitmoments.mixture.family import (
     triangle,
 )
 from implicitmoments.mixture.gaussians import AT_FLOOR, LOG_2PI
-from implicitmoments.rows import Block, Rows
-from implicitmoments.rows.second_moments import SecondMoments, mean_and_covariance
+from implicitmoments.rows import Block, Rows, SecondMoments, mean_and_covariance
 
 FLOOR = 1e-9  # least variance of the noise, of that of y
 LEAST_RATIO = 1e-3  # of the noise of one line to that of all

@@ -14,8 +14,7 @@ from scipy.special import gammaln
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.mixture.family import TINY, Family, Parameters, principal_scores
-from implicitmoments.rows import Block, Rows
-from implicitmoments.rows.second_moments import mean_and_covariance
+from implicitmoments.rows import Block, Rows, mean_and_covariance
 
 PRIOR_ROWS = 1e-3  # of the overall rates, added to every component: no rate is 0
 

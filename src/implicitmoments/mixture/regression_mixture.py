@@ -19,16 +19,18 @@ from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError, Note
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
-from implicitmoments.rows import RandomState, Rows, Source
-from implicitmoments.rows.outliers import (
+from implicitmoments.rows import (
     Near,
+    RandomState,
+    Rows,
+    Table,
     count_far,
     far_limit,
     few_enough,
+    mean_and_covariance,
     near_rule,
     probe_rows,
 )
-from implicitmoments.rows.second_moments import mean_and_covariance
 from implicitmoments.validation import check_flag, check_option, check_unknowns, check_whole
 
 OUTLIER_ROUNDS = 3  # of fits and rules: outliers may hide behind others
@@ -259,7 +261,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
 
         Parameters
         ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Source
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
         y : array of shape (n_samples,) or column name
         sample_weight : array of shape (n_samples,) or column name, optional
             How often each row counts, in the same unit in every call.
@@ -344,7 +346,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
         y : array of shape (n_samples,), optional
 
         Returns
@@ -358,7 +360,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         def prior(x: Array) -> Any:
             return move_like(weights, x) + namespace_of(x).zeros_like(x[:, :1])
 
-        if y is None and not isinstance(X, Source):
+        if y is None and not isinstance(X, Table):
             return RowFunction(prior).evaluate(self, X)
         return self._function("probabilities").evaluate(self, X, y)
 
@@ -367,7 +369,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), data frame, path, Dask or Source
+        X : array of shape (n_samples, n_features), data frame, path, Dask or Table
         y : array of shape (n_samples,)
 
         Returns

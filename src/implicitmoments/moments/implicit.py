@@ -39,8 +39,7 @@ from implicitmoments.moments.chain import (
 )
 from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, Sums, blocks, shares_of
-from implicitmoments.rows.fold import DEFAULT_BUDGET
+from implicitmoments.rows import DEFAULT_BUDGET, Block, Sums, blocks, shares_of
 
 LARGEST_EXPONENT = 300  # of ten, in a double
 SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding

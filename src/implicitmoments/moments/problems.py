@@ -25,8 +25,8 @@ from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.rows import (
     Block,
     Rows,
-    Source,
     Sums,
+    Table,
     Whitening,
     factor_covariance,
     weights_of,
@@ -43,14 +43,14 @@ class HermiteProblem:
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Rows or Source
+    points : array of shape (n_samples, n_features), Rows or Table
         The points x.
     weight : callable, optional
         ``weight(order, rows)`` returns :math:`c_t`, (n,), for a block of rows: a mapping with the
         points ``"x"`` (n, n_features) and the labels ``"y"`` (n,), if there are any. By default
         all weights are 1. A problem with state overrides :meth:`weigh` instead.
     y : array of shape (n_samples,), optional
-        Labels; a Source or Rows has them as a column.
+        Labels; a Table or Rows has them as a column.
     sample_weight : array of shape (n_samples,), optional
         Multiplicity of each row in every mean: a weight of 2 is equivalent to repeating the row,
         a weight of 0 to omitting it. Moments depend only on the ratios.
@@ -87,7 +87,7 @@ class HermiteProblem:
 
     def __init__(
         self,
-        points: Array | Source | Rows,
+        points: Array | Table | Rows,
         weight: Callable[[int, Block], Array] | None = None,
         *,
         y: Array | None = None,
@@ -203,7 +203,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Rows or Source
+    points : array of shape (n_samples, n_features), Rows or Table
         Rows of the mixture.
     variance : float or array of shape (n_features, n_features), default 1.0
         The common variance :math:`\sigma^2` of the components, or their covariance
@@ -231,7 +231,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        points: Array | Source | Rows,
+        points: Array | Table | Rows,
         *,
         variance: Any = 1.0,
         center: Array | None = None,
@@ -266,7 +266,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
 
     Parameters
     ----------
-    points : array of shape (n_samples, n_features), Rows or Source
+    points : array of shape (n_samples, n_features), Rows or Table
         Rows of the mixture, which are held in memory. They are paired at random, by their number
         alone.
     sample_weight : array of shape (n_samples,), optional
@@ -286,7 +286,7 @@ class PairwiseDifferenceProblem(HermiteProblem):
     """
 
     def __init__(
-        self, points: Array | Source | Rows, *, sample_weight: Array | None = None
+        self, points: Array | Table | Rows, *, sample_weight: Array | None = None
     ) -> None:
         x = Rows.of(points).hold().block["x"]
         n_pairs, xp = int(x.shape[0]) // 2, namespace_of(x)
@@ -310,8 +310,8 @@ class RegressionMixtureProblem(HermiteProblem):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-    y : array of shape (n_samples,), or None for Rows and Source
+    X : array of shape (n_samples, n_features), or Rows or Table with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Table
     whitening : Whitening, optional
         Standardises the points first. Otherwise x is assumed to be from N(0, I).
     sample_weight : array of shape (n_samples,), optional
@@ -333,7 +333,7 @@ class RegressionMixtureProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source | Rows,
+        X: Array | Table | Rows,
         y: Array | None,
         *,
         whitening: Whitening | None = None,
@@ -416,8 +416,8 @@ class ActivationSumProblem(HermiteProblem):
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features), or Rows or Source with a column ``y``
-    y : array of shape (n_samples,), or None for Rows and Source
+    X : array of shape (n_samples, n_features), or Rows or Table with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Table
     activation : str, Activation or callable
         The function :math:`\sigma`, as accepted by :func:`as_activation`.
     biased : bool, default False
@@ -445,7 +445,7 @@ class ActivationSumProblem(HermiteProblem):
 
     def __init__(
         self,
-        X: Array | Source | Rows,
+        X: Array | Table | Rows,
         y: Array | None,
         activation: str | Activation | Function,
         *,

@@ -17,8 +17,7 @@ from implicitmoments.estimator import (
 )
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.picture_data import RowSample
-from implicitmoments.rows import Rows, draw_numbers
-from implicitmoments.rows.inputs import open_rows
+from implicitmoments.rows import Rows, draw_numbers, open_rows
 from implicitmoments.validation import check_whole
 
 if TYPE_CHECKING:
@@ -127,8 +126,9 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
         )
     with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
         rows = Rows.of(opened)
-        n, block = rows.n, rows.sample(max_rows, 0).block
-        numbers = rows.source._file_rows(draw_numbers(n, max_rows, 0))  # as Rows.sample draws
+        n, sample = rows.n, rows.sample(max_rows, 0)
+        block = sample.block
+        numbers = np.arange(n) if sample.numbers is None else sample.numbers
     labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
     target = target_name(model, y)
     return RowSample(

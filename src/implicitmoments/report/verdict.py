@@ -12,7 +12,7 @@ from implicitmoments.notes import FIT, QUIET, Note
 from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.plot.canvas import frozen_copy, sample_rows
 from implicitmoments.plot.data_comparison import MOST_COMPARED
-from implicitmoments.rows.normality import KOLMOGOROV_CHANCE
+from implicitmoments.rows import KOLMOGOROV_CHANCE
 
 FEWEST_COMPARED = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
 

@@ -1,64 +1,72 @@
-"""1 · Rows in: sources, views, blocks, random numbers keyed by row."""
+"""1 · Rows in: tables, views of their rows, passes block by block, samples.
 
-from implicitmoments.rows.affine_maps import LabelMap
-from implicitmoments.rows.blas_threads import threads_for_folds
-from implicitmoments.rows.checkpoint import JournaledSource, open_checkpoint
-from implicitmoments.rows.dask_columns import map_rows
-from implicitmoments.rows.dask_source import DaskSource
+``X → Table (n_rows, names, blocks(size)) → Rows (table, affine map, rows kept, weights)``, and
+``for block in rows.blocks(): total += measure(block)``.
+"""
+
+from implicitmoments.rows.dask_table import DaskTable, is_dask, map_rows, rows_of
 from implicitmoments.rows.draws import (
     DrawPurpose,
+    Integers,
     KeyedPermutation,
     RandomState,
     RowDraws,
     as_seed,
     draw_numbers,
+    shares_of,
 )
-from implicitmoments.rows.files import BlockSource, FileSource, open_file
-from implicitmoments.rows.fingerprint import describe_rows
-from implicitmoments.rows.fold import (
+from implicitmoments.rows.file_table import FileTable, open_file
+from implicitmoments.rows.formats import MissingLibraryError, TextFormat, require
+from implicitmoments.rows.inputs import CheckpointPath, check_n_features, open_rows
+from implicitmoments.rows.outliers import (
+    SMALLEST_COMPONENT,
+    Near,
+    count_extreme_rows,
+    count_far,
+    far_limit,
+    few_enough,
+    leave_out_outliers,
+    near_rule,
+    probe_rows,
+)
+from implicitmoments.rows.passes import (
     DEFAULT_BUDGET,
-    LARGEST,
     After,
     Block,
-    Measure,
     MemoryBudget,
+    NumberedMeasure,
     Progress,
     Sums,
-    add_sums,
     blocks,
     fold_blocks,
     join_labels,
-    shares_of,
+    take_rows,
+    threads_for_folds,
     weights_of,
 )
-from implicitmoments.rows.journal import Journal
-from implicitmoments.rows.outliers import leave_out_outliers
-from implicitmoments.rows.row_selection import Census, Rule
-from implicitmoments.rows.second_moments import (
+from implicitmoments.rows.rows import LabelMap, Rows, Rule, restore_columns
+from implicitmoments.rows.table import (
+    ArrayTable,
+    GeneratedTable,
+    PairDifferences,
+    Table,
+    as_table,
+    take_along,
+    take_places,
+)
+from implicitmoments.rows.whitening import (
+    KOLMOGOROV_CHANCE,
     SecondMoments,
+    Whitening,
+    cells_off,
     factor_covariance,
+    find_constants,
+    find_deviations,
+    looks_standard,
     mean_and_covariance,
+    precision_of,
+    restore_matrices,
     whitener_of,
 )
-from implicitmoments.rows.sources import (
-    ArraySource,
-    CallableSource,
-    DifferenceSource,
-    Source,
-    as_source,
-    is_dask,
-)
-from implicitmoments.rows.view import Rows
-from implicitmoments.rows.whitening import Whitening
 
-__all__ = [
-    "ArraySource",
-    "BlockSource",
-    "CallableSource",
-    "DaskSource",
-    "RowDraws",
-    "Rows",
-    "Source",
-    "Whitening",
-    "open_file",
-]
+__all__ = ["ArrayTable", "GeneratedTable", "RowDraws", "Table", "open_file"]

@@ -1,141 +1,181 @@
-"""Checkpoints: passes over rows that a journal keeps, so that an interrupted fit can continue."""
+"""Checkpoints: the state of a fit after each pass over the rows, in one file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import array_api_compat
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from implicitmoments.arrays import Array, to_numpy
-from implicitmoments.rows.draws import Integers, RowDraws
-from implicitmoments.rows.fingerprint import describe_rows, describe_value
-from implicitmoments.rows.fold import After, Block, Measure, Sums, threads_of_whole
-from implicitmoments.rows.journal import Journal
-from implicitmoments.rows.sources import ElsewhereSource, Source
+from implicitmoments.arrays import namespace_of, to_numpy
+from implicitmoments.notes import InputError
+from implicitmoments.rows.passes import Sums
 
 if TYPE_CHECKING:
-    from implicitmoments.rows.view import Rows
+    from implicitmoments.rows.rows import Rows
 
-# Small sums are always kept, others if that takes less time than computing them again.
-SMALL_BYTES, BYTES_PER_SECOND = 2**20, 1e8
-VIEWED_ROWS = 256  # by which a checkpoint knows a view of its source
+DIGEST_ROWS = 256  # rows by which a checkpoint knows a table
+SEED, KEY, ORDER = "seed", "key", "column-major"  # entries of the header
 
 
-class JournaledSource(Source):
-    """Rows of another source, with a journal of the passes over them.
+class Checkpoint:
+    """State of one fit, which an interrupted fit goes on from.
 
-    Passes are numbered in the order in which they are asked for. A finished pass is answered from
-    the journal, one that was interrupted continues where its sums end, and others take place in
-    the other source. The sums have the same bits either way: they are kept between two blocks, and
-    the blocks after them are those of a whole pass.
+    The sums of finished passes are kept by number, in the order in which a fit asks for them, and
+    are returned when the same fit runs again. A loop of many passes keeps its own state in place
+    of the sums of its passes. The file is replaced as a whole after every pass.
 
     Parameters
     ----------
-    source : Source
-    journal : Journal
+    path : str or path
+        Created if it does not exist.
+    key : mapping of str to str
+        What the sums depend on. A file with another key is refused.
+    like : array
+        Of the library and on the device of the rows.
 
     Examples
     --------
     >>> import tempfile
-    >>> from implicitmoments.rows import ArraySource, Journal
-    >>> with Journal(f"{tempfile.mkdtemp()}/passes") as journal:
-    ...     JournaledSource(ArraySource(np.ones((6, 2))), journal).n_rows
-    6
+    >>> path = Path(tempfile.mkdtemp()) / "fit.safetensors"
+    >>> for _ in range(2):  # the second time the sums come from the file
+    ...     checkpoint = Checkpoint(path, {"class": "Example"}, np.ones(1))
+    ...     sums = checkpoint.sums("example", lambda: print("pass") or {"n": 3})
+    pass
+    >>> sums
+    {'n': 3}
     """
 
-    def __init__(self, source: Source, journal: Journal) -> None:
-        self._source, self._journal = source, journal
-        self.n_rows, self.n_features = source.n_rows, source.n_features
-
-    def read(self, rows: range, rng: RowDraws) -> Block:
-        """Let the other source read."""
-        return self._source.read(rows, rng)
-
-    def fold(
-        self,
-        measure: Measure,
-        rows: range,
-        rows_per_block: int,
-        *,
-        what: str = "",
-        seed: int = 0,
-        initial: Mapping[str, Array] | None = None,
-        after: After | None = None,
-    ) -> Sums:
-        """Pass over the rows not covered by the journal; see :meth:`Source.fold`.
-
-        ``after`` is called for the blocks that are measured.
-        """
-        task = json.dumps(["fold", what, rows.start, rows.stop, int(rows_per_block), int(seed)])
-        number, start = self._journal.number(), time.monotonic()
-        sums, next_row = self._journal.recall(number, task, self._like) or (initial, rows.start)
-        if next_row is None:
-            return dict(sums or {})
-
-        def keep(sums: Sums, next_row: int) -> None:
-            if after is not None:
-                after(sums, next_row)
-            between = (next_row - rows.start) % rows_per_block == 0 and next_row < rows.stop
-            if between and self._journal.due():
-                self._journal.keep(number, task, sums, next_row)
-
-        left = range(next_row, rows.stop)
-        pieces = [math.ceil(len(part) / rows_per_block) for part in (rows, left)]
-        local = all(isinstance(column, np.ndarray) for column in self._first.values())
-        with threads_of_whole(*pieces) if local else nullcontext():
-            sums = self._source.fold(
-                measure, left, rows_per_block, what=what, seed=seed, initial=sums, after=keep
+    def __init__(self, path: str | os.PathLike[str], key: Mapping[str, str], like: Any) -> None:
+        self.path, self._like = Path(path), like
+        self._header = {KEY: json.dumps(dict(key), sort_keys=True)}
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self._loop, self._numbers = 0, count()
+        if self.path.exists():
+            self._load(key)
+        elif not self.path.absolute().parent.is_dir():
+            raise InputError(
+                "checkpoint_no_folder",
+                "the folder of the checkpoint {path} does not exist; create it",
+                path=str(self.path),
             )
-        self._keep(number, task, sums, time.monotonic() - start)
-        return sums
 
-    def pick(self, rows: Integers, *, what: str = "") -> Block:
-        """Pick rows that the journal does not have; see :meth:`Source.pick`."""
-        numbers = np.asarray(rows, dtype="<i8", order="C")
-        task = json.dumps(["pick", what, len(numbers), hashlib.sha256(numbers.data).hexdigest()])
-        number, start = self._journal.number(), time.monotonic()
-        known = self._journal.recall(number, task, self._like)
-        if known is not None:
-            return known[0]
-        block = self._source.pick(rows, what=what)
-        self._keep(number, task, block, time.monotonic() - start)
-        return block
+    def _load(self, key: Mapping[str, str]) -> None:
+        try:
+            with safe_open(self.path, framework="np") as file:
+                self._header = dict(file.metadata() or {})
+                self._arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            was = json.loads(self._header[KEY])
+        except (SafetensorError, OSError, KeyError, ValueError) as reason:
+            raise InputError(
+                "checkpoint_unreadable",
+                "{path} is not a checkpoint, or damaged; delete it, or give another path",
+                path=str(self.path),
+            ) from reason
+        differing = [n for n in {**was, **key} if was.get(n) != key.get(n)]
+        if differing:
+            raise InputError(
+                "checkpoint_of_another_fit",
+                "the checkpoint {path} belongs to another fit, which differs in {differing}; use "
+                "the same parameters and rows, delete the file, or give another path",
+                path=str(self.path),
+                differing=differing,
+            )
+        for name in json.loads(self._header.get(ORDER, "[]")):
+            self._arrays[name] = np.asfortranarray(self._arrays[name])
 
-    def _keep(self, number: int, task: str, sums: Mapping[str, Array], seconds: float) -> None:
-        shapes = ((getattr(v, "shape", ()), getattr(v, "dtype", None)) for v in sums.values())
-        size = sum(math.prod(shape) * getattr(dtype, "itemsize", 8) for shape, dtype in shapes)
-        if size <= max(SMALL_BYTES, BYTES_PER_SECOND * seconds):
-            self._journal.keep(number, task, sums)
+    def seed(self, draw: Callable[[], int]) -> int:
+        """Return the seed of the fit that was interrupted, or draw one."""
+        if SEED not in self._header:
+            self._header[SEED] = str(draw())
+        return int(self._header[SEED])
 
-    def _like(self) -> Array:
-        return self._first["x"]
+    def sums(self, what: str, run: Callable[[], Sums]) -> Sums:
+        """Return the sums of the next pass, from the file or by ``run()``."""
+        name = f"{self._loop} pass {next(self._numbers)} {what}/"
+        found = self._recall(name)
+        if found is None:
+            found = run()
+            self._keep(name, found)
+        return found
 
-    @cached_property
-    def _first(self) -> Block:
-        return self._source.first()
+    def begin_loop(self) -> Sums | None:
+        """Begin a loop with a state of its own; return its state, None at the beginning."""
+        self._loop, self._numbers = self._loop + 1, count()
+        return self._recall(f"{self._loop} state/")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ElsewhereSource, (self.n_rows, self.n_features)
+    def end_step(self, state: Mapping[str, Any]) -> None:
+        """Keep the state of the loop, which takes the place of the sums of its passes."""
+        own = f"{self._loop} "
+        self._arrays = {n: a for n, a in self._arrays.items() if not n.startswith(own)}
+        self._numbers = count()
+        self._keep(f"{own}state/", state)
+
+    def _recall(self, prefix: str) -> Sums | None:
+        found: Sums = {}
+        for name, array in self._arrays.items():
+            if not name.startswith(prefix):
+                continue
+            kind, _, own = name.removeprefix(prefix).partition(" ")
+            value: Any = array
+            if kind == "number":
+                value = array.item()
+            elif kind == "foreign":
+                device = array_api_compat.device(self._like)
+                value = namespace_of(self._like).asarray(array, device=device)
+            found[own] = value
+        return found or None
+
+    def _keep(self, prefix: str, sums: Mapping[str, Any]) -> None:
+        for name, value in sums.items():
+            kind = "number" if np.ndim(value) == 0 and not hasattr(value, "dtype") else "array"
+            if array_api_compat.is_array_api_obj(value) and not isinstance(value, np.ndarray):
+                kind = "array" if isinstance(value, np.generic) else "foreign"
+            self._arrays[f"{prefix}{kind} {name}"] = np.asarray(to_numpy(value))
+        by_columns = [n for n, a in self._arrays.items() if a.ndim > 1 and a.flags.fnc]
+        header = {**self._header, ORDER: json.dumps(by_columns)}
+        content = save({n: np.ascontiguousarray(a) for n, a in self._arrays.items()}, header)
+        new = self.path.with_name(f".{self.path.name}.new")
+        new.write_bytes(content)
+        os.replace(new, self.path)
 
 
-def open_checkpoint(
-    checkpoint: Any, estimator: Any, rows: Rows
-) -> AbstractContextManager[Journal]:
-    """Open the journal of a fit by its path, with a fingerprint of parameters and rows."""
-    if isinstance(checkpoint, Journal):
-        return nullcontext(checkpoint)
-    given, like = estimator.get_params(deep=False), rows.first["x"]
-    parameters = {name: describe_value(value, like) for name, value in given.items()}
-    # the first rows as mapped and kept: two views of one source differ
-    digest, block = hashlib.sha256(), rows.pick(np.arange(min(rows.n, VIEWED_ROWS)))
+def open_checkpoint(path: Any, estimator: Any, rows: Rows) -> Checkpoint:
+    """Open the checkpoint of a fit, with a key of its class, parameters, shape and first rows."""
+    parameters = estimator.get_params(deep=False)
+    key = {name: _describe(value) for name, value in parameters.items()}
+    if not isinstance(parameters.get("random_state"), int):
+        key.pop("random_state", None)  # its seed is in the file
+    key["class"], key["shape"] = type(estimator).__name__, f"{rows.n} x {rows.n_features}"
+    digest = hashlib.sha256()
+    few = np.arange(min(rows.n, DIGEST_ROWS))
+    block = rows.map_block(rows.table.take(few))
     for name in sorted(block):
         digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
-    about = {"estimator": type(estimator).__name__, **parameters, **describe_rows(rows.source)}
-    return Journal(checkpoint, {**about, "view": digest.hexdigest()})
+    key["rows"] = digest.hexdigest()
+    return Checkpoint(path, key, rows.first["x"])
+
+
+def _describe(value: Any) -> str:
+    """Describe a parameter by its content, alike in every process."""
+    if isinstance(value, partial):
+        return f"{_describe(value.func)} {value.args} {value.keywords}"
+    if hasattr(value, "__code__"):
+        code = value.__code__
+        words = f"{code.co_code.hex()} {code.co_consts} {code.co_names}"
+        return f"{value.__qualname__} {hashlib.sha256(words.encode()).hexdigest()}"
+    if array_api_compat.is_array_api_obj(value):
+        array = np.ascontiguousarray(to_numpy(value))
+        return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
+    if isinstance(value, Mapping):
+        return str({name: _describe(each) for name, each in value.items()})
+    return getattr(value, "__qualname__", None) or repr(value)

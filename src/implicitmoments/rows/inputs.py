@@ -1,4 +1,4 @@
-"""Convert the input of an estimator to rows that can be read several times."""
+"""The input of an estimator as rows that can be read several times."""
 
 from __future__ import annotations
 
@@ -25,31 +25,18 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.column_names import unnamed_column
 from implicitmoments.notes import InputError
-from implicitmoments.rows import (
-    ArraySource,
-    Block,
-    BlockSource,
-    Census,
-    DaskSource,
-    Journal,
-    JournaledSource,
-    Progress,
-    Rows,
-    Source,
-    Sums,
-    as_seed,
-    is_dask,
-    open_checkpoint,
-    open_file,
-    threads_for_folds,
-)
-from implicitmoments.rows.cells import check_cells
+from implicitmoments.rows.checkpoint import open_checkpoint
+from implicitmoments.rows.dask_table import DaskTable, is_dask
+from implicitmoments.rows.draws import as_seed
+from implicitmoments.rows.file_table import open_file, spool_blocks
+from implicitmoments.rows.passes import Block, Progress, Sums, threads_for_folds
+from implicitmoments.rows.rows import Census, Drawn, Rows
+from implicitmoments.rows.table import ArrayTable, Table, check_cells
 from implicitmoments.validation import check_progress
 
-Checkpoint: TypeAlias = str | PathLike[str] | Journal | None
+CheckpointPath: TypeAlias = str | PathLike[str] | None
 
 PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
-SIZES = ("small", "fair", "large")  # of entries
 MOST_COUNTED = 2**53  # whole numbers that a double distinguishes
 
 
@@ -64,7 +51,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     reset: bool = True,
     as_counts: bool = False,
     fewest: int = 1,
-    checkpoint: Checkpoint = None,
+    checkpoint: CheckpointPath = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[Rows, int]]:
     """Yield the rows of a fit, validated and open for its duration, and its seed.
@@ -75,11 +62,11 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
 
     Parameters
     ----------
-    X : array, data frame, path, iterator of blocks, Source, or Rows
+    X : array, data frame, path, iterator of blocks, Table, or Rows
         Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
         frames; the path of a file, or a list of paths. A lazy frame of polars is collected.
     y : array or column, where rows are labelled
-        Of files and Dask data frames the name of a column. Blocks and sources hold their own.
+        Of files and Dask data frames the name of a column. Blocks and tables hold their own.
     labelled : bool
         Whether labels are asked for.
     reset : bool
@@ -88,7 +75,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         Leave weights as they are: those of further rows will have the same unit.
     fewest : int
         The fewest rows that will do.
-    checkpoint : path or Journal, optional
+    checkpoint : path, optional
         Keeps what passes over the rows have summed up, so that a fit that was interrupted goes
         on from there.
     progress : callable, optional
@@ -100,10 +87,10 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     with ExitStack() as stack:
         columns = (y if labelled else None, sample_weight)
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike)
-        if paths or isinstance(X, Rows | Source | str | PathLike | Iterator) or is_dask(X):
+        if paths or isinstance(X, Rows | Table | str | PathLike | Iterator) or is_dask(X):
             names = None if reset else getattr(estimator, "feature_names_in_", None)
-            rows = Rows.of(_open_elsewhere(X, *columns, names, stack))
-            _check_rows(estimator, rows, reset, labelled)
+            rows = Rows.of(_open_table(X, *columns, names, stack))
+            _check_table(estimator, rows, reset, labelled)
         elif is_array_api_obj(X) and not is_numpy_array(X):
             rows = Rows(_from_foreign(estimator, X, *columns, reset))
         else:
@@ -119,21 +106,64 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             _check_sizes(rows)
         # Most products of a fit are small: threads of BLAS would only wait for one another.
         stack.enter_context(threads_for_folds())
-        journal = None
-        if checkpoint is not None:  # before a generator is drawn from: it is known by its state
-            journal = stack.enter_context(open_checkpoint(checkpoint, estimator, rows))
-            rows = replace(rows, source=JournaledSource(rows.source, journal))
-        seed = as_seed(getattr(estimator, "random_state", 0)) if reset else 0
-        if journal is not None:
-            seed = int(journal.remember("seed", seed))
-        size = getattr(estimator, "rows_per_block", None) or rows.rows_per_block
-        rows = replace(rows, progress=progress or rows.progress, rows_per_block=size)
+        draw = partial(as_seed, getattr(estimator, "random_state", 0) if reset else 0)
+        kept = None if checkpoint is None else open_checkpoint(checkpoint, estimator, rows)
+        seed = draw() if kept is None else kept.seed(draw)
+        rows = replace(
+            rows,
+            checkpoint=kept,
+            drawn=Drawn(seed),
+            progress=progress or rows.progress,
+            rows_per_block=getattr(estimator, "rows_per_block", None) or rows.rows_per_block,
+        )
         yield _checked_weights(rows, as_counts), seed
+
+
+def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack) -> Table | Rows:
+    """Open rows; of files and frames the columns of the fit, by name and in their order."""
+    own = None if names is None else list(names)
+    if is_dask(X):
+        return DaskTable(X, y=y, counts=sample_weight, columns=own)
+    if isinstance(X, Rows | Table | Iterator):
+        for name, column in (("y", y), ("sample_weight", sample_weight)):
+            if column is not None:
+                raise InputError(
+                    "column_beside_rows",
+                    "`{name}` was given with a table or blocks of rows, which have columns of "
+                    "their own; add it there",
+                    name=name,
+                )
+        return stack.enter_context(spool_blocks(X)) if isinstance(X, Iterator) else X
+    columns: dict[str, Any] = {"y": y, "sample_weight": sample_weight}
+    try:
+        return stack.enter_context(open_file(X, columns=own, **columns))
+    except InputError as error:
+        if own is None or error.code != "no_such_column":
+            raise
+        table = stack.enter_context(open_file(X, **columns))
+        if table.names is not None:  # columns of a file without names go by position
+            raise
+        return table
+
+
+def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
+    if rows.table.n_rows is None:
+        raise InputError(
+            "table_endless",
+            "the table makes as many rows as are asked for; set its n_rows to fit it",
+        )
+    if labelled and "y" not in rows.first:
+        raise InputError(
+            "labels_missing", "the rows have no labels; name the column of labels, `y='…'`"
+        )
+    _remember(estimator, rows.n_features, rows.table.names, reset)
+    if reset and rows.table.columns:
+        estimator.columns_in_ = dict(rows.table.columns)
 
 
 def _from_checked_arrays(
     estimator: Any, X: Any, y: Any, sample_weight: Any, labelled: bool, reset: bool, fewest: int
-) -> Source:
+) -> Table:
     """Return arrays as scikit-learn validates them; an error names the cell it is about."""
     given = {"X": X, "y": y, "sample_weight": sample_weight}
     for name, array in given.items():
@@ -146,48 +176,9 @@ def _from_checked_arrays(
         raise
 
 
-def _open_elsewhere(
-    X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
-) -> Source | Rows:
-    """Open rows; from tables, read the columns of the fit by name."""
-    if is_dask(X):
-        if hasattr(X, "columns"):
-            own = None if names is None else list(names)
-            return DaskSource.from_frame(X, columns=own, y=y, sample_weight=sample_weight)
-        return DaskSource(X, y=y, counts=sample_weight)
-    if isinstance(X, Rows | Source | Iterator):
-        for name, column in (("y", y), ("sample_weight", sample_weight)):
-            if column is not None:
-                raise InputError(
-                    "column_beside_rows",
-                    "`{name}` was given with a source or blocks of rows, which have columns of "
-                    "their own; add it there",
-                    name=name,
-                )
-        return X if isinstance(X, Rows | Source) else stack.enter_context(BlockSource(X))
-    columns = {"y": y, "sample_weight": sample_weight}
-    try:
-        found = open_file(X, **columns)
-    except (TypeError, ValueError):  # perhaps of a column that the fit did not ask for
-        if names is None:
-            raise
-    else:
-        if names is None or found.feature_names in (None, tuple(names)):
-            return stack.enter_context(found)
-        found.close()
-    # the columns of the fit, in their order
-    return stack.enter_context(open_file(X, columns=list(names), **columns))
-
-
 def _from_arrays(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    labelled: bool,
-    reset: bool,
-    fewest: int,
-) -> Source:
+    estimator: Any, X: Any, y: Any, sample_weight: Any, labelled: bool, reset: bool, fewest: int
+) -> Table:
     how = {"dtype": PRECISIONS, "reset": reset, "ensure_min_samples": fewest}
     columns = {}
     if labelled:
@@ -201,10 +192,10 @@ def _from_arrays(
         if counts.any():  # otherwise it is refused below
             kept = counts > 0
             X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
-    return ArraySource(X, **columns)
+    return ArrayTable.of({"x": X, **columns})
 
 
-def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Source:
+def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Table:
     X = as_real_array(X, "X", 2)
     _remember(estimator, int(X.shape[1]), None, reset)
     given = {"y": ("y", y), "counts": ("sample_weight", sample_weight)}
@@ -213,24 +204,7 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
         for name, (label, column) in given.items()
         if column is not None
     }
-    return ArraySource(X, **columns)
-
-
-def _check_rows(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
-    source = rows.source
-    if source.n_rows is None:
-        raise InputError(
-            "source_endless",
-            "the source makes as many rows as are asked for; set its n_rows to fit it",
-        )
-    if labelled and "y" not in rows.first:
-        raise InputError(
-            "labels_missing", "the rows have no labels; name the column of labels, `y='…'`"
-        )
-    _remember(estimator, rows.n_features, getattr(source, "feature_names", None), reset)
-    columns = getattr(source, "columns", {})
-    if reset and columns:
-        estimator.columns_in_ = dict(columns)
+    return ArrayTable(X, **columns)
 
 
 def _check_sizes(rows: Rows) -> None:
@@ -245,16 +219,17 @@ def _check_sizes(rows: Rows) -> None:
         if not odd.any() and size.any():
             continue
         sums = rows.fold(partial(_count_sizes, name), width=size.size, what="sizes of entries")
-        small, fair, large = (np.atleast_1d(to_numpy(sums[key])) for key in SIZES)
+        small, fair, large = (
+            np.atleast_1d(to_numpy(sums[kind])) for kind in ("small", "fair", "large")
+        )
         label = "X" if name == "x" else "y"
         refuse_large(label, found=bool(np.any(large > small + fair)), largest=largest)
         lost = np.flatnonzero((small > 0) & (fair + large == 0))
         if len(lost):
-            where = "column {column} of X" if name == "x" else "y"
             raise InputError(
                 "entries_too_small",
-                where + " has no entry above {smallest:g}, and smaller squares underflow; "
-                "rescale it, for instance by its standard deviation",
+                "{column} of {name} has no entry above {smallest:g}, and smaller squares "
+                "underflow; rescale it, for instance by its standard deviation",
                 name=label,
                 column=unnamed_column(int(lost[0])),
                 smallest=smallest,
@@ -266,11 +241,8 @@ def _count_sizes(name: str, block: Block) -> Sums:
     xp, (smallest, largest) = namespace_of(column), sizes_of(column)
     size = xp.abs(column)
     small, large = (size > 0) & (size < smallest), size > largest
-    kinds = (small, (size >= smallest) & ~large, large)
-    return {
-        key: xp.sum(xp.astype(kind, xp.int64), axis=0)
-        for key, kind in zip(SIZES, kinds, strict=True)
-    }
+    kinds = {"small": small, "fair": (size >= smallest) & ~large, "large": large}
+    return {name: xp.sum(xp.astype(kind, xp.int64), axis=0) for name, kind in kinds.items()}
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
@@ -284,18 +256,15 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
             del estimator.feature_names_in_
         return
     check_n_features(estimator, n_features)
-    if names is None or not hasattr(estimator, "feature_names_in_"):
-        return
-    for j, (name, expected) in enumerate(zip(names, estimator.feature_names_in_, strict=True)):
-        if name != expected:
-            raise InputError(
-                "feature_names_differ",
-                "the feature names should match those that were passed during fit: column "
-                "{column} is {name!r}, expected {expected!r}; reorder the columns",
-                column=j,
-                name=name,
-                expected=expected,
-            )
+    expected = getattr(estimator, "feature_names_in_", None)
+    if names is not None and expected is not None and list(names) != list(expected):
+        raise InputError(
+            "feature_names_differ",
+            "the feature names should match those that were passed during fit: got {names}, "
+            "expected {expected}; reorder the columns",
+            names=list(names),
+            expected=list(expected),
+        )
 
 
 def check_n_features(estimator: Any, n_features: int) -> None:
@@ -320,16 +289,10 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
         return rows
     sums = rows.fold_numbered(_sum_weights, what="counting rows")
     total, n = float(sums["total"]), int(sums["n"])
+    refuse_large("sample_weight", found=bool(sums["large"]))
     if sums["negative"]:
         raise InputError(
             "negative_weight", "`sample_weight` has negative entries; weights must be 0 or more"
-        )
-    if sums["large"]:
-        raise InputError(
-            "weights_too_large",
-            "`sample_weight` has entries above {largest:g}, whose sums may overflow; divide the "
-            "weights by the largest one",
-            largest=LARGEST,
         )
     if not n:
         raise InputError(

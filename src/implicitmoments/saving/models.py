@@ -24,6 +24,7 @@ import array_api_compat
 import numpy as np
 import safetensors
 import safetensors.numpy
+from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, to_numpy
 from implicitmoments.moments.activations import NAMED, Activation
@@ -241,8 +242,7 @@ def to_document(model: Any) -> tuple[dict[str, Json], Arrays]:
             type=name,
         )
     held = vars(model)
-    if "stats_" not in held:  # also after a fit that was interrupted
-        raise ModelFileError("not_fitted", "{name} is not fitted; call fit first", name=name)
+    check_is_fitted(model)  # also refuses a fit that was interrupted
     kind: Any = type(model)
     encoder = Encoder(records_of(kind))
     parameters = {key: encoder.encode(held[key], key) for key in model.get_params(deep=False)}

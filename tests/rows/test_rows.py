@@ -1,21 +1,22 @@
-"""The view of rows: source, affine map, rows kept, weights."""
+"""The view of rows: table, affine map, rows kept, weights; samples and shares."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import implicitmoments as im
 from implicitmoments.arrays import row_keys
 from implicitmoments.rows import (
-    ArraySource,
-    CallableSource,
+    ArrayTable,
+    GeneratedTable,
     LabelMap,
     MemoryBudget,
     Rows,
+    Whitening,
     mean_and_covariance,
+    shares_of,
 )
-from implicitmoments.rows.fold import gather_blocks
 from support import refuses
 
 
@@ -83,7 +84,7 @@ def test_maps_compose(X, first, second):
     np.testing.assert_allclose(rows.points, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_rules_see_the_source_whatever_the_map(X):
+def test_rules_see_the_table_whatever_the_map(X):
     rule = lambda block: block["x"][:, 0] > 5  # noqa: E731
     one = Rows.of(X).mapped(X.mean(axis=0), 0.1).kept_by(rule)
     other = Rows.of(X).kept_by(rule).mapped(X.mean(axis=0), 0.1)
@@ -142,10 +143,10 @@ def test_samples_are_random_and_have_the_size(X):
     assert np.all(kept.sample(100, 0).points[:, 0] > 5)
 
 
-def test_samples_depend_on_no_source(X):
-    made = CallableSource(lambda rows, rng: X[rows.start : rows.stop], n_rows=1_000)
+def test_samples_depend_on_no_table(X):
+    made = GeneratedTable(lambda rows, rng: X[rows.start : rows.stop], n_rows=1_000)
     np.testing.assert_array_equal(
-        Rows(made).sample(64, 5).points, Rows(ArraySource(X)).sample(64, 5).points
+        Rows(made).sample(64, 5).points, Rows(ArrayTable(X)).sample(64, 5).points
     )
 
 
@@ -161,34 +162,16 @@ def test_rows_ordered_by_unit_are_sampled_fairly(period):
 
 
 def test_samples_are_limited_by_memory(X):
-    rows = Rows(ArraySource(X), budget=MemoryBudget(held=300))
+    rows = Rows(ArrayTable(X), budget=MemoryBudget(held=300))
     assert rows.sample(1_000, 0).n == 100
     assert rows.sample(1_000, 0, width=10).n == 30
     assert not rows.small
     assert Rows.of(X).small
 
 
-def test_single_precision_is_for_rows_that_are_near(X):
-    assert Rows.of(X).sample(10, 0, single=True).points.dtype == np.float32
-    assert Rows.of(X * 1e3).sample(10, 0, single=True).points.dtype == np.float64
-    narrow = Rows.of(X.astype(np.float32))
-    assert Rows(narrow.source, wide=True).fold(total)["xx"].dtype == np.float64
-
-
-@pytest.mark.parametrize("far", [0, 700])
-def test_single_precision_ends_at_a_far_row_of_any_block(X, xp, far):
-    X = X.copy()
-    X[far] = 1e300
-    rows = Rows(ArraySource(xp.asarray(X)), rows_per_block=100)
-    for found in (rows.mapped(np.zeros(3)).hold(single=True), rows.hold(single=True)):
-        np.testing.assert_array_equal(found.points, X)
-    near = Rows(ArraySource(xp.asarray(X[1:700])), rows_per_block=100).mapped(np.zeros(3))
-    assert near.hold(single=True).points.dtype == np.float32
-
-
 def test_progress_is_reported(X):
     seen = []
-    rows = Rows(ArraySource(X), rows_per_block=400, progress=lambda *at: seen.append(at))
+    rows = Rows(ArrayTable(X), rows_per_block=400, progress=lambda *at: seen.append(at))
     rows.fold(total, what="rows")
     assert seen == [("rows", 400, 1_000), ("rows", 800, 1_000), ("rows", 1_000, 1_000)]
 
@@ -228,23 +211,9 @@ def test_views_of_every_library(xp, X):
 
 
 def test_blocks_of_all_rows_hold_those_of_no_weight(X):
-    rows = Rows(ArraySource(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
+    rows = Rows(ArrayTable(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
     assert [len(block["x"]) for block in rows.blocks()] == [150, 150, 150, 50]
     assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]
-
-
-def test_functions_of_blocks_come_last(X):
-    rows = Rows.of(X, y=X[:, 0]).mapped(linear=2.0)
-    rows = rows.transformed(lambda b: {**b, "x": b["x"][:, :2] + b["y"][:, None]})
-    assert rows.n_features == rows.like.shape[1] == 2
-    expected = 2 * X[:, :2] + X[:, :1]
-    np.testing.assert_array_equal(rows.points, expected)
-    kept = rows.kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2)
-    same = Rows.of(X).kept_by(lambda b: b["x"][:, 0] > 5).split(0, 2).points
-    np.testing.assert_array_equal(kept.points, 2 * same[:, :2] + same[:, :1])
-    np.testing.assert_array_equal(rows.hold().points, expected)
-    np.testing.assert_array_equal(rows.as_given().points, X)
-    np.testing.assert_allclose(mean_and_covariance(rows).mean, expected.mean(axis=0))
 
 
 def test_rows_in_memory_are_held_as_they_are(X):
@@ -291,16 +260,6 @@ def test_rows_of_which_none_are_equal_stay_as_they_are(xp, X):
     assert twice.total == 2_000
 
 
-def test_a_checkpoint_knows_the_view(tmp_path):
-    X, _ = im.datasets.make_spherical_mixture(600, 2, 2, radius=5.0, random_state=0)
-    rows, path = Rows.of(X), tmp_path / "fit"
-    model = im.SphericalMixture(2, random_state=0).fit(rows, checkpoint=path)
-    again = im.SphericalMixture(2, random_state=0).fit(Rows.of(X), checkpoint=path)
-    np.testing.assert_array_equal(model.means_, again.means_)
-    with refuses("checkpoint_of_another_fit"):
-        im.SphericalMixture(2, random_state=0).fit(rows.mapped(np.ones(2), 2.0), checkpoint=path)
-
-
 @pytest.mark.parametrize("repeated", [(), (7, 300)])
 def test_equal_rows_are_merged_whatever_their_first_columns_are(repeated):
     X = np.zeros((600, 9))
@@ -331,33 +290,87 @@ def test_keys_are_those_of_the_values_in_double_precision(dtype):
     assert len(row_keys(X[:0])) == 0
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_blocks_are_gathered_as_they_come(order):
-    x = np.asarray(np.arange(12.0).reshape(6, 2), order=order)
-    parts = [{"x": x[:2]}, {"x": x[2:5], "counts": np.array([0.0, 2.0, 3.0])}, {"x": x[5:]}]
-    found = gather_blocks(iter(parts), 8)
-    np.testing.assert_array_equal(found["x"], x)
-    assert found["counts"].tolist() == [1.0, 1.0, 0.0, 2.0, 3.0, 1.0]
-    assert gather_blocks(iter(parts[:1]), 8) is parts[0]
-
-
 def test_samples_are_mapped_in_pieces():
     """The memory of a sample is that of its rows, and of one piece while it is mapped."""
-    X = np.random.default_rng(0).normal(size=(50_000, 4))
-    budget = MemoryBudget(block=2**15)  # pieces of 1,024 rows
-    rows = Rows(ArraySource(X), budget=budget).mapped(np.ones(4), np.eye(4)[:, ::-1])
+    X = np.random.default_rng(0).normal(size=(200_000, 8))
+    rows = Rows(ArrayTable(X)).mapped(np.ones(8), np.eye(8)[:, ::-1])
     tracemalloc.start()
     try:
-        some = rows.sample(40_000)
+        some = rows.sample(150_000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    whole = Rows(ArraySource(X)).sample(40_000)
+    whole = Rows(ArrayTable(X)).sample(150_000)
     np.testing.assert_allclose(some.points[:, ::-1] + 1, whole.points, atol=1e-12)
-    assert peak < 2.5 * some.points.nbytes  # with its row numbers; 4 if all were mapped at once
+    assert peak < 2.2 * some.points.nbytes  # with its row numbers; 4 if all were mapped at once
 
 
 def test_a_column_of_small_units_counts_beside_one_of_large_units():
     X = np.column_stack([np.full(400, -9e14), 1e-7 * np.arange(400.0)])
     assert len(np.unique(row_keys(X))) == 400
     assert [40 < Rows.of(X).split(i, 5).kept < 120 for i in range(5)] == [True] * 5
+
+
+def test_shares_part_the_rows_by_content(X):
+    parts = [Rows.of(X).split(i, 4) for i in range(4)]
+    assert sum(part.kept for part in parts) == 1_000
+    assert min(part.kept for part in parts) > 180
+    rest = Rows.of(X).split(0, 4, out=True)
+    assert rest.kept == 1_000 - parts[0].kept
+    turned = np.random.default_rng(0).permutation(1_000)
+    again = Rows.of(X[turned]).split(0, 4)
+    assert {tuple(x) for x in again.points} == {tuple(x) for x in parts[0].points}
+
+
+def test_shares_outlive_maps_and_memory(X):
+    mapped = Rows.of(X).mapped(X.mean(axis=0), np.linalg.qr(X[:3])[0])
+    held = mapped.hold()
+    np.testing.assert_allclose(held.split(1, 2).points, mapped.split(1, 2).points)
+    again = held.mapped(None, 2.0).sample(600, 0)
+    inside = {tuple(x) for x in held.mapped(None, 2.0).split(1, 2).points}
+    assert all(tuple(x) in inside for x in again.split(1, 2).points)
+
+    def by_share(block):
+        return {"n": np.bincount(shares_of(block, 2), minlength=2)}
+
+    np.testing.assert_array_equal(
+        mapped.fold(by_share, keyed=True)["n"], [mapped.split(i, 2).kept for i in range(2)]
+    )
+
+
+def test_shares_on_a_grid_do_not_depend_on_units_and_origin(X):
+    """Those by the bits of rows do: the control."""
+    units, offsets = np.array([2.0**-20, -3.7, 1e6]), np.array([1e3, -2.0, 1e5])
+    there = X * units + offsets * X.std(axis=0) * units
+
+    def shares(rows, grid):
+        view = Rows.of(rows)
+        view = view.keyed_on(Whitening.of(view).grid) if grid else view
+        found = np.full(len(rows), -1)
+        for i in range(3):
+            kept = view.split(i, 3).keep[0]({"x": rows})
+            found[kept] = i
+            # mapped, held, and weighed with all rows: the same rows
+            every = np.arange(len(rows))
+            mapped = view.mapped(X.mean(axis=0), 2.0)
+            for held in (mapped.hold(), view.take(every)):
+                assert held.split(i, 3).kept == kept.sum()
+        return found
+
+    np.testing.assert_array_equal(shares(X, grid=True), shares(there, grid=True))
+    assert np.mean(shares(X, grid=False) == shares(there, grid=False)) < 0.6
+    sizes = np.bincount(shares(X, grid=True), minlength=3)
+    assert np.all(np.abs(sizes / len(X) - 1 / 3) < 4 * np.sqrt(2 / 9 / len(X)))
+
+
+def test_keys_on_a_grid_do_not_depend_on_blocks(X):
+    rows = Rows.of(X)
+    rows = rows.keyed_on(Whitening.of(rows).grid).mapped(X.mean(axis=0), np.eye(X.shape[1]))
+
+    def by_share(block):
+        return {"n": np.bincount(shares_of(block, 3), minlength=3)}
+
+    whole = rows.fold(by_share, keyed=True)["n"]
+    pieces = replace(rows, rows_per_block=7).fold(by_share, keyed=True)["n"]
+    np.testing.assert_array_equal(whole, pieces)
+    np.testing.assert_array_equal(whole, [rows.split(i, 3).kept for i in range(3)])

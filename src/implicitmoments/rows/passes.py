@@ -1,0 +1,287 @@
+"""Blocks of rows, and sums over them in the order of the rows: the basis of every pass."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import Any, TypeAlias
+
+from threadpoolctl import ThreadpoolController
+
+from implicitmoments.arrays import Array, device_memory, namespace_of, on_host
+from implicitmoments.notes import InputError
+
+# Columns of some rows by name: "x" (n, d), "y" for labels and "counts" for weights, (n,)
+Block: TypeAlias = Mapping[str, Array]
+Sums: TypeAlias = dict[str, Any]
+Measure: TypeAlias = Callable[[Block], Mapping[str, Any]]
+# measure(block, its row numbers) -> named sums over those rows
+NumberedMeasure: TypeAlias = Callable[[Block, range], Mapping[str, Any]]
+# after(first row that is not yet summed)
+After: TypeAlias = Callable[[int], None]
+# progress(what, rows done, rows in all)
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+THREADED_BLOCKS = 4  # blocks per thread below which threads do not pay off
+
+
+def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
+    """Cut a range of rows into consecutive ranges of at most ``rows_per_block``.
+
+    Examples
+    --------
+    >>> list(blocks(range(5), 2))
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    if rows_per_block < 1:
+        raise InputError(
+            "not_positive",
+            "{name} must be at least 1, got {value}",
+            name="rows_per_block",
+            value=rows_per_block,
+        )
+    for start in range(rows.start, rows.stop, rows_per_block):
+        yield range(start, min(start + rows_per_block, rows.stop))
+
+
+def add_sums(total: Sums, other: Mapping[str, Any]) -> Sums:
+    """Add named sums to a total; a sum that it does not have is new.
+
+    Examples
+    --------
+    >>> add_sums({"n": 2}, {"n": 3, "x": 1.5})
+    {'n': 5, 'x': 1.5}
+    """
+    for name, value in other.items():
+        total[name] = total[name] + value if name in total else value
+    return total
+
+
+def fold_blocks(
+    pieces: Iterable[tuple[range, Block]],
+    measure: NumberedMeasure,
+    n_blocks: int,
+    after: After | None = None,
+) -> Sums:
+    """Sum the results of ``measure`` over blocks, in the order of the rows.
+
+    Blocks are read one after the other. In a pass of many blocks in main memory, as many are
+    measured at a time as BLAS may use threads, each with one thread. Sums are added in the order
+    of the rows, so they have the same bits for any number of threads.
+
+    Parameters
+    ----------
+    pieces : iterable of (range, block)
+        Row numbers, and the columns of these rows.
+    measure : callable
+        ``measure(block, rows)`` returns named sums over the rows.
+    n_blocks : int
+        Number of pieces, if it is known; 0 measures them one by one.
+    after : callable, optional
+        Called with the first row that is not summed yet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pieces = [(range(2), {"x": np.ones((2, 1))}), (range(2, 3), {"x": np.ones((1, 1))})]
+    >>> fold_blocks(pieces, lambda block, rows: {"sum": float(block["x"].sum())}, 2)["sum"]
+    3.0
+    """
+    n_threads = allowed_threads() if n_blocks > 2 * THREADED_BLOCKS else 1
+    total: Sums = {}
+
+    def add(rows: range, sums: Mapping[str, Any]) -> None:
+        add_sums(total, sums)
+        if after is not None:
+            after(rows.stop)
+
+    if n_blocks < THREADED_BLOCKS * n_threads or n_threads == 1:
+        for rows, block in pieces:
+            add(rows, measure(block, rows))
+    else:
+        _measure_in_threads(pieces, measure, n_threads, add)
+    return total
+
+
+def _measure_in_threads(
+    pieces: Iterable[tuple[range, Block]],
+    measure: NumberedMeasure,
+    n_threads: int,
+    add: Callable[[range, Mapping[str, Any]], None],
+) -> None:
+    """Measure several blocks at a time, and add their sums in order; on devices one by one."""
+    waiting: deque[tuple[range, Future[Mapping[str, Any]]]] = deque()
+
+    def collect() -> None:
+        rows, sums = waiting.popleft()
+        add(rows, sums.result())
+
+    with threads_for_folds(1), ThreadPoolExecutor(n_threads) as pool:
+        for rows, block in pieces:
+            if not all(map(on_host, block.values())):
+                add(rows, measure(block, rows))
+                continue
+            if len(waiting) > n_threads:  # n_threads blocks in memory, and one being read
+                collect()
+            waiting.append((rows, pool.submit(measure, block, rows)))
+        while waiting:
+            collect()
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Memory limits of passes over rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [DEFAULT_BUDGET.rows_per_block(width, np.ones(1)) for width in (1, 30, 1_000, 10**6)]
+    [16384, 8738, 2048, 256]
+    """
+
+    cache: int = 2**18  # numbers of a block on the host that stay in the cache: 2 MB of float64
+    block: int = 2**23  # numbers of a block on the host at the most, where rows are wide: 64 MB
+    # numbers of a block on a device, which has no such cache, and where starting an operation
+    # takes longer than carrying it out on few rows: 4 GB, or a 64th of its bytes, so that eight
+    # such arrays of float64 fill it
+    device: int = 2**29
+    # numbers held in memory, of rows or computed from them: 256 MB
+    held: int = 2**25
+
+    # Rows that matrix products need to be near their best; that are enough for anything; and
+    # that even the widest blocks have.
+    GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
+
+    def rows_per_block(self, width: int, like: Array, parts: int = 1) -> int:
+        """Return the rows per block when ``width`` numbers are computed per row.
+
+        Parameters
+        ----------
+        width : int
+        like : array
+            Of the library and on the device of the rows.
+        parts : int
+            Parts into which the rows of a block are divided, with a matrix product for each.
+        """
+        width = max(1, width)
+        if not on_host(like):
+            return max(self.GOOD_ROWS, min(self.device, device_memory(like) // 64) // width)
+        enough = min(parts * self.GOOD_ROWS, self.block // width)
+        return min(max(self.cache // width, enough, self.FEWEST_ROWS), self.MOST_ROWS)
+
+
+DEFAULT_BUDGET = MemoryBudget()
+
+
+def weights_of(block: Block) -> Array:
+    """Return the weight of each row of a block: the number of times that it counts."""
+    counts, x = block.get("counts"), block["x"]
+    return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
+
+
+def join_labels(block: Block) -> Array:
+    """Return rows (n, d + 1) of points and labels."""
+    x = block["x"]
+    return namespace_of(x).concat([x, block["y"][:, None]], axis=1)
+
+
+def take_rows(block: Block, kept: Array | None) -> Block:
+    """Return the rows of a block that are kept; all for None."""
+    if kept is None:
+        return block
+    xp = namespace_of(kept)
+    (places,) = xp.nonzero(kept)
+    if places.shape[0] == kept.shape[0]:
+        return block
+    return {name: xp.take(column, places, axis=0) for name, column in block.items()}
+
+
+# Threads of BLAS belong to the process: one limit is shared by all threads that fit or predict.
+_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
+_lock = Lock()
+_holders: list[object] = []
+_before: list[tuple[Any, int]] = []  # BLAS libraries, and the threads that each had
+
+if hasattr(os, "register_at_fork"):  # a new process must not inherit a lock that is taken
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+    )
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread; the last of overlapping holders restores what was there before."""
+    holder = object()
+    try:  # begins before the limit is set: an interruption at any point releases it
+        with _lock:
+            if not _holders:
+                for library in _blas_libraries():
+                    _before.append((library, library.num_threads))
+                    _set_threads(library, 1)
+            _holders.append(holder)
+        yield
+    finally:
+        with _lock:
+            if holder in _holders:
+                _holders.remove(holder)
+            while _before and not _holders:
+                _set_threads(*_before.pop())
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    """Return the controllers of BLAS libraries: finding them takes milliseconds."""
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _set_threads(library: Any, n_threads: int) -> None:
+    """Set the threads of a library from any thread of the process.
+
+    From version 3.8 on, threadpoolctl ignores all threads but the first that has set those of
+    OpenBLAS, until that ends.
+    """
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(n_threads)
+    if release is not None:
+        release(force=True)
+
+
+def allowed_threads() -> int:
+    """Return the number of threads that the user, joblib or the machine allows BLAS.
+
+    While another thread of the process is in a fit, that is one: it has the others.
+    """
+    given = _threads_of_folds.get()
+    if given is not None:
+        return given
+    with _lock:
+        return max((library.num_threads for library in _blas_libraries()), default=1)
+
+
+@contextmanager
+def threads_for_folds(n_threads: int | None = None) -> Iterator[None]:
+    """Give folds the threads that BLAS may use, and BLAS one, for as long as it is open.
+
+    For fits whose products are small: threads of BLAS would only wait for one another.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Threads of a fold; those that BLAS may use by default, and 1 where folds themselves run in
+        threads, as tasks of Dask do.
+    """
+    token = _threads_of_folds.set(allowed_threads() if n_threads is None else n_threads)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        _threads_of_folds.reset(token)

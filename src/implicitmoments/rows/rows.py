@@ -1,0 +1,605 @@
+"""Immutable view of the rows of a table: passes over them, and samples held in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    as_double,
+    index_like,
+    move_like,
+    namespace_of,
+    row_keys,
+    to_numpy,
+)
+from implicitmoments.notes import InputError
+from implicitmoments.rows.draws import Integers, KeyGrid, Share, draw_numbers, keys_of
+from implicitmoments.rows.passes import (
+    DEFAULT_BUDGET,
+    Block,
+    Measure,
+    MemoryBudget,
+    NumberedMeasure,
+    Progress,
+    Sums,
+    take_rows,
+    weights_of,
+)
+from implicitmoments.rows.table import (
+    ArrayTable,
+    Table,
+    TableElsewhere,
+    as_table,
+    join_blocks,
+    take_along,
+    take_places,
+)
+
+if TYPE_CHECKING:
+    from implicitmoments.rows.checkpoint import Checkpoint
+
+# None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
+Linear: TypeAlias = Floats | float | None
+# rule(unmapped block of the table) -> (n,) whether each row is kept; None keeps all of them
+Rule: TypeAlias = Callable[[Block], Array | None]
+
+FEW_COLUMNS = 4  # that are compared first where equal rows are looked for
+DRAWN_ROWS, DRAWN_NUMBERS = 100_000, 2**23  # of the sample that smaller samples are drawn from
+
+
+class Census(NamedTuple):
+    """How many rows are kept."""
+
+    kept: int  # rows that are kept and have a positive weight
+    total: float  # the sum of their weights
+
+
+@dataclass(eq=False)
+class Drawn:
+    """The sample of a table that smaller samples are drawn from: one pass serves several."""
+
+    seed: int = 0
+    table: Table | None = None
+    numbers: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    block: Block | None = None
+
+    def select(
+        self, table: Table, n: int, rng: np.random.Generator | int
+    ) -> Iterator[tuple[Integers, Block]]:
+        """Draw n rows, which depend on both seeds alone; yield their numbers and columns."""
+        most = min(DRAWN_ROWS, DRAWN_NUMBERS // max(1, table.n_features))
+        if n > most:
+            return table.select(draw_numbers(table.n, n, rng))
+        if self.table is not table:
+            self.table, self.block = table, None
+            self.numbers = draw_numbers(table.n, most, self.seed)
+        places = draw_numbers(len(self.numbers), n, rng)
+        if isinstance(table, ArrayTable):
+            return table.select(self.numbers[places])
+        if self.block is None:
+            self.block = table.take(self.numbers)
+        return iter([(self.numbers[places], take_places(self.block, places))])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMap:
+    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with unmapped x."""
+
+    center: float = 0.0  # c and s
+    scale: float = 1.0
+    slope: Floats | None = None  # (d,), b and m; None for a slope of 0, and for the origin
+    about: Floats | None = None  # (d,)
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        """Map the labels of rows x (n, d)."""
+        left = y - self.center
+        if self.slope is not None:
+            moved = x if self.about is None else x - move_like(self.about, x)[None, :]
+            left = left - moved @ move_like(self.slope, x)
+        return left / self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    r"""A view of rows: a table, an affine map, the rows kept, and their weights.
+
+    Every estimator passes over its rows through a view. Views compose, and composing reads
+    nothing.
+
+    Attributes
+    ----------
+    table : Table
+        Where the rows are.
+    center : array of shape (d,) or None
+    linear : None, float, or array of shape (d,) or (d, p)
+        Points are mapped to ``(x - center) @ linear``; a number or a vector multiplies columns.
+    labels : LabelMap or None
+        Maps the column ``"y"``.
+    keep : tuple of Rule
+        Functions of an unmapped block of the table: which rows are kept, (n,); None for all.
+    weights : array of shape (n,), float or None
+        Multiplies the weights (``"counts"``) that rows have in the table.
+    wide : bool
+        Map rows in double precision even if the table has single precision.
+    constants : array of shape (n_features,) or None
+        Values of columns that points do not have, since they are the same in all rows; NaN for
+        the d columns that they have. None where they have all.
+    rows_per_block : int or None
+        Rows read at a time; None to choose it by ``budget``.
+    budget : MemoryBudget
+    progress : callable or None
+        Called as ``progress(what, rows_done, rows_total)`` during passes.
+    known : Census or None
+        Counted where it is not given.
+    grid : KeyGrid or None
+        On which rows have the keys that determine their shares; None for their bits.
+    drawn : Drawn
+        The sample that samples are drawn from; all views of one fit have it.
+    checkpoint : Checkpoint or None
+        Keeps the sums of passes.
+    numbers : array of int or None
+        Numbers of rows that were drawn or held, in the data that were given.
+
+    See Also
+    --------
+    Table : The protocol of all tables.
+    open_file : Rows of files.
+
+    Examples
+    --------
+    >>> X = np.arange(8.0).reshape(4, 2)
+    >>> rows = Rows.of(X).mapped(center=np.array([0.0, 1.0]), linear=0.5)
+    >>> sum(block["x"].sum(axis=0) for block in rows.blocks()).tolist()
+    [6.0, 6.0]
+    >>> rows.kept_by(lambda block: block["x"][:, 0] > 1).kept
+    3
+    """
+
+    table: Table
+    center: Floats | None = None
+    linear: Linear = None
+    labels: LabelMap | None = None
+    keep: tuple[Rule, ...] = ()
+    weights: Array | float | None = None
+    wide: bool = False
+    constants: Floats | None = None
+    rows_per_block: int | None = None
+    budget: MemoryBudget = field(default=DEFAULT_BUDGET, repr=False)
+    progress: Progress | None = field(default=None, repr=False)
+    known: Census | None = field(default=None, repr=False)
+    grid: KeyGrid | None = field(default=None, repr=False)
+    drawn: Drawn = field(default_factory=Drawn, repr=False)
+    checkpoint: Checkpoint | None = field(default=None, repr=False)
+    numbers: Integers | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, points: Any, **columns: Array | None) -> Rows:
+        """Return a view of an array (n, d), a function, a table or a view."""
+        given = {name: column for name, column in columns.items() if column is not None}
+        if isinstance(points, Rows):
+            return points
+        return cls(ArrayTable(points, **given) if given else as_table(points))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the rows behind: a view that is pickled is a part of a measure of other rows."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        dropped = dict.fromkeys(("progress", "checkpoint", "numbers"))
+        return {**kept, **dropped, "table": TableElsewhere(self.table), "drawn": Drawn()}
+
+    # what the rows are
+
+    @property
+    def n(self) -> int:
+        """Rows of the table, kept or not."""
+        return self.table.n
+
+    @cached_property
+    def columns(self) -> Integers | None:
+        """Columns of the table that points have; None for all."""
+        return None if self.constants is None else np.flatnonzero(np.isnan(self.constants))
+
+    @property
+    def n_features(self) -> int:
+        """Coordinates of a point as mapped."""
+        if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
+            return int(self.linear.shape[1])
+        return self.table.n_features if self.columns is None else len(self.columns)
+
+    @cached_property
+    def first(self) -> Block:
+        """The first row of the table, unmapped, whether it is kept or not."""
+        return self.table.first()
+
+    @cached_property
+    def like(self) -> Array:
+        """A point as mapped, (1, p): it has the library, precision and device of all."""
+        return self.map_block(self.first)["x"]
+
+    @cached_property
+    def first_kept(self) -> Block:
+        """The first row that is kept, as mapped."""
+        for block in self.blocks():
+            if block["x"].shape[0]:
+                return {name: column[:1, ...] for name, column in block.items()}
+        raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
+
+    @property
+    def weighted_rows(self) -> bool:
+        """Whether rows have weights."""
+        return self.weights is not None or "counts" in self.first
+
+    @property
+    def small(self) -> bool:
+        """Whether all rows may be held in memory."""
+        return self.n * max(self.n_features, 1) <= self.budget.held
+
+    @cached_property
+    def census(self) -> Census:
+        """Number of rows kept; may need a pass over the rows."""
+        if self.known is not None:
+            return self.known
+        if not self.keep and not self.weighted_rows:
+            return Census(self.n, float(self.n))
+        found = self.as_given().fold(count_rows, what="counting rows")
+        return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
+
+    @property
+    def kept(self) -> int:
+        """Rows that are kept and have a positive weight."""
+        return self.census.kept
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights of the rows that are kept."""
+        return self.census.total
+
+    @cached_property
+    def held(self) -> bool:
+        """Whether all rows are kept, and in memory as a pass measures them."""
+        changes = (self.center, self.linear, self.labels, self.weights, self.constants)
+        if self.keep or self.wide or any(each is not None for each in changes):
+            return False
+        if not isinstance(self.table, ArrayTable):
+            return False
+        counts = self.table.block.get("counts")
+        return counts is None or bool(namespace_of(counts).all(counts > 0))
+
+    # further views
+
+    def mapped(
+        self, center: Floats | None = None, linear: Linear = None, labels: LabelMap | None = None
+    ) -> Self:
+        """Return the rows with a further affine map of the points, and a map of the labels."""
+        if center is not None:
+            if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
+                center = np.asarray(center @ np.linalg.pinv(self.linear), dtype=np.float64)
+            elif self.linear is not None:
+                center = np.asarray(center / self.linear, dtype=np.float64)
+            center = center if self.center is None else self.center + center
+        return replace(
+            self,
+            center=self.center if center is None else center,
+            linear=multiply_maps(self.linear, linear),
+            labels=labels or self.labels,
+        )
+
+    def without(self, constants: Floats | None) -> Self:
+        """Return the rows without columns that are constant; before any map."""
+        return replace(self, constants=constants)
+
+    def as_given(self) -> Self:
+        """Return the rows that are kept, with their weights, without the map.
+
+        Columns that are left out stay so.
+        """
+        return replace(self, center=None, linear=None, labels=None, wide=False)
+
+    def kept_by(self, rule: Rule, known: Census | None = None) -> Self:
+        """Return the rows that are also kept by a rule."""
+        return replace(self, keep=(*self.keep, rule), known=known)
+
+    def weighted(self, weights: Array | float) -> Self:
+        """Return the rows with their weights multiplied."""
+        if self.weights is not None:
+            weights = self.weights * weights
+        return replace(self, weights=weights if np.ndim(weights) else float(weights), known=None)
+
+    def split(self, share: int, n_shares: int, *, out: bool = False) -> Self:
+        """Return one of some shares of the rows, or all rows but that share.
+
+        Shares depend on the unmapped content of a row, or on its place on the grid of
+        :meth:`keyed_on`: neither on its position nor on the size of blocks, and equal rows are in
+        one share.
+        """
+        return self.kept_by(Share(share, n_shares, out, self.grid))
+
+    def keyed_on(self, grid: KeyGrid) -> Self:
+        """Return the rows with keys on a grid, so that shares do not depend on units."""
+        return replace(self, grid=grid)
+
+    # passes
+
+    def map_block(self, block: Block, *, keyed: bool = False) -> Block:
+        """Map the points and labels of a block."""
+        x = block["x"]
+        xp, found = namespace_of(x), dict(block)
+        if keyed:
+            found["key"] = keys_of(block, self.grid)
+        if self.columns is not None:
+            x = xp.take(x, index_like(self.columns, x), axis=1)
+        if self.wide:
+            x = xp.astype(x, xp.float64, copy=False)
+            if "counts" in block:
+                found["counts"] = xp.astype(block["counts"], x.dtype, copy=False)
+        if self.labels is not None:
+            found["y"] = self.labels(x, block["y"])
+        if self.center is not None:
+            x = x - move_like(self.center, x)[None, :]
+        if isinstance(self.linear, float):
+            x = x * self.linear
+        elif self.linear is not None:
+            linear = move_like(self.linear, x)
+            x = x * linear[None, :] if linear.ndim == 1 else x @ linear
+        return {**found, "x": x}
+
+    def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
+        """Yield blocks of the rows that are kept, in order."""
+        read = self._whole if whole else self._kept
+        for rows, block in self.table.numbered(self._block_size(width)):
+            yield read(block, rows)
+
+    def fold(
+        self, measure: Measure, *, width: int = 1, what: str = "", keyed: bool = False
+    ) -> Sums:
+        """Sum ``measure`` over the blocks of the rows kept, in one pass.
+
+        ``measure(block)`` returns named sums over the rows of a block, with ``"x"`` as mapped,
+        ``"y"`` for labels and ``"counts"`` for weights; blocks without rows are not measured. It
+        travels to where the rows are, so it holds small arrays only. Sums are added in the order
+        of the rows: they have the same bits for any number of threads. ``width`` numbers are
+        computed per row; ``keyed`` blocks have a column ``"key"`` for :func:`shares_of`.
+        """
+        view = None if self.held and not keyed else self
+        return self._pass(partial(_measure_kept, view, measure, keyed), width, what)
+
+    def fold_numbered(
+        self,
+        measure: NumberedMeasure,
+        rows: range | None = None,
+        *,
+        width: int = 1,
+        what: str = "",
+        keyed: bool = False,
+        parts: int = 1,
+        seed: int = 0,
+    ) -> Sums:
+        """Sum ``measure(block, rows)`` over blocks of all rows, with their row numbers.
+
+        Rows that are not kept have weight 0 and lie at the centre of the map. The rows are all,
+        or a part as :meth:`Table.part` has it, with a seed where they are drawn. A block is
+        divided into ``parts`` and is as much larger.
+        """
+        view = self if rows is None else replace(self, table=self.table.part(rows, seed))
+        whole = partial(_measure_whole, view, measure, keyed)
+        return view._pass(whole, width, what, parts)
+
+    def _pass(self, measure: NumberedMeasure, width: int, what: str, parts: int = 1) -> Sums:
+        """Sum over blocks of the table, report progress, and keep the sums in a checkpoint."""
+        size, n, progress = self._block_size(width, parts), self.n, self.progress
+
+        def after(next_row: int) -> None:
+            if progress is not None:
+                progress(what, next_row - self.table.start, n)
+
+        def run() -> Sums:
+            return self.table.fold(measure, size, after)
+
+        return run() if self.checkpoint is None else self.checkpoint.sums(what, run)
+
+    def read(self, rows: range, seed: int = 0) -> Block:
+        """Return all of some consecutive rows as mapped; those not kept have weight 0."""
+        part = self.table.part(rows, seed)
+        return self._whole(join_blocks(part.blocks(len(rows)), len(rows)), rows)
+
+    def _block_size(self, width: int, parts: int = 1) -> int:
+        widest = max(width, self.table.n_features, self.n_features)
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"], parts)
+
+    def _kept(self, block: Block, rows: range | Integers, *, keyed: bool = False) -> Block:
+        """Return the rows of positive weight that all rules keep, mapped."""
+        block = self._weigh(block, rows)
+        for rule in self.keep:
+            block = take_rows(block, rule(block))
+        if "counts" in block:
+            block = take_rows(block, block["counts"] > 0)
+        return self.map_block(block, keyed=keyed)
+
+    def _whole(self, block: Block, rows: range | Integers, *, keyed: bool = False) -> Block:
+        """Return all rows, mapped; those that are not kept have weight 0 and lie at the centre."""
+        block, center = self._weigh(block, rows), self.center
+        if center is not None:
+            center = restore_columns(center, self.constants)
+        for rule in self.keep:
+            block = leave_out_rows(block, rule(block), center, self.grid)
+        return self.map_block(block, keyed=keyed)
+
+    def _weigh(self, block: Block, rows: range | Integers) -> Block:
+        """Multiply the weights of the rows of a block, which have these numbers."""
+        if self.weights is None:
+            return block
+        counts, weights = weights_of(block), self.weights
+        if not isinstance(weights, float):
+            numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+            weights = move_like(take_along(weights, numbers), counts)
+        return {**block, "counts": counts * weights}
+
+    # rows in memory
+
+    def sample(self, n: int, rng: np.random.Generator | int = 0, *, width: int = 1) -> Rows:
+        """Hold about n of the rows that are kept, drawn at random without replacement.
+
+        All rows where there are no more. They stay in order.
+        """
+        n = min(n, max(1, self.budget.held // max(width, self.n_features, 1)))
+        if n >= self.n:
+            return self.hold()
+        asked = min(self.n, math.ceil(n * (self.n / max(1, self.kept))))
+        return self._holding(self.drawn.select(self.table, asked, rng), asked)
+
+    def hold(self) -> Rows:
+        """Hold all rows that are kept in memory, as mapped."""
+        if self.held and self.grid is None:
+            return self
+        pieces = self.table.numbered(self.table.read_rows)
+        return self._holding(((np.arange(r.start, r.stop), b) for r, b in pieces), self.n)
+
+    def _holding(self, pieces: Any, n: int) -> Rows:
+        """Hold the rows of blocks that are kept, as mapped, with their keys and numbers."""
+        maps = (self.constants, self.center, self.linear, self.grid)
+        keyed = any(each is not None for each in maps)  # mapped points have no key of their own
+
+        def kept() -> Iterator[Block]:
+            for numbers, block in pieces:
+                row = {"row": index_like(numbers, block["x"])}
+                yield self._kept({**block, **row}, numbers, keyed=keyed)
+
+        block = dict(join_blocks(kept(), n))
+        numbers = self.table.given_numbers(to_numpy(block.pop("row")))
+        return self._of_block(block, numbers)
+
+    def _of_block(self, block: Block, numbers: Integers | None = None) -> Rows:
+        x, counts = block["x"], block.get("counts")
+        if x.shape[0] == 0:
+            raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
+        xp, held = namespace_of(x), ArrayTable.of(block)
+        total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
+        how: dict[str, Any] = {"rows_per_block": self.rows_per_block, "budget": self.budget}
+        return Rows(held, known=Census(held.n, total), numbers=numbers, **how)
+
+    def take(self, places: Integers, counts: Array | None = None) -> Rows:
+        """Return some of the rows that are held in memory."""
+        if self.grid is not None:
+            return self.hold().take(places, counts)
+        block = dict(take_places(self.block, places))
+        if counts is not None:
+            block["counts"] = move_like(counts, block["x"])
+        return self._of_block(block)
+
+    def merged(self) -> Rows:
+        """Hold the rows in memory, with equal ones counted once.
+
+        Weights and repeated rows then give the same fit: rows that have weights, or that are
+        repeated, are put in an order that depends on them alone.
+        """
+        held = self.hold()
+        x = held.block["x"]
+        # rows that differ in a few columns need no more of them to be told apart
+        order, repeated = _order_by_keys(x[:, : min(FEW_COLUMNS, int(x.shape[1]))])
+        if repeated or held.weighted_rows:
+            order, repeated = _order_by_keys(x)
+        if repeated or held.weighted_rows:
+            # rows of one key may differ: they are compared as neighbours in this order
+            xp, x = namespace_of(x), take_along(x, order)
+            differ = to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1))
+            first = np.append(0, 1 + np.flatnonzero(differ))
+            counts = np.add.reduceat(held.counts[order], first)
+            held = held.take(order[first], None if np.all(counts == 1) else counts)
+        return replace(held, progress=self.progress, checkpoint=self.checkpoint)
+
+    @cached_property
+    def block(self) -> Block:
+        """All rows that are kept, as mapped, in memory; without a copy where they are held."""
+        if self.held:
+            return self.table.take(np.arange(self.n))
+        return self.hold().block
+
+    @cached_property
+    def points(self) -> Floats:
+        """The points that are kept, as mapped, in NumPy (n, p)."""
+        return to_numpy(self.block["x"])
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The weights of these points in NumPy, (n,)."""
+        return np.asarray(to_numpy(weights_of(self.block)), dtype=np.float64)
+
+
+def _measure_kept(
+    view: Rows | None, measure: Measure, keyed: bool, block: Block, rows: range
+) -> Mapping[str, Any]:
+    """Measure the rows of a block that a view keeps; the block as it is without a view."""
+    kept = block if view is None else view._kept(block, rows, keyed=keyed)
+    return measure(kept) if kept["x"].shape[0] else {}
+
+
+def _measure_whole(
+    view: Rows, measure: NumberedMeasure, keyed: bool, block: Block, rows: range
+) -> Mapping[str, Any]:
+    return measure(view._whole(block, rows, keyed=keyed), rows)
+
+
+def count_rows(block: Block) -> Sums:
+    """Count the rows of a block, and add up their weights."""
+    counts = weights_of(block)
+    total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
+    return {"kept": int(counts.shape[0]), "total": float(total)}
+
+
+def restore_columns(points: Floats, constants: Floats | None, fill: float | None = None) -> Floats:
+    """Put columns that were left out back into an array (…, p): (…, d).
+
+    They have their constant values, or ``fill``.
+    """
+    if constants is None:
+        return points
+    values = constants if fill is None else fill
+    whole = np.array(np.broadcast_to(values, (*points.shape[:-1], len(constants))))
+    whole[..., np.isnan(constants)] = points
+    return whole
+
+
+def multiply_maps(one: Linear, other: Linear) -> Linear:
+    """Return the map of points that applies one map, then another."""
+    if one is None or other is None:
+        return other if one is None else one
+    if np.ndim(one) == 2 and np.ndim(other) == 2:
+        return np.asarray(one @ np.asarray(other))
+    if np.ndim(one) == 1 and np.ndim(other) == 2:
+        return np.asarray(one)[:, None] * other
+    product = one * other
+    return product if np.ndim(product) else float(product)
+
+
+def _order_by_keys(x: Array) -> tuple[Integers, bool]:
+    """Return the order of rows (n, d) by a hash of each, and whether some have the same one."""
+    keys = to_numpy(row_keys(as_double(x)))
+    order = np.argsort(keys, kind="stable")
+    return order, bool(np.any(keys[order[1:]] == keys[order[:-1]]))
+
+
+def leave_out_rows(
+    block: Block, kept: Array | None, center: Floats | None, grid: KeyGrid | None = None
+) -> Block:
+    """Give rows that are not kept a weight of 0, and move them where nothing overflows."""
+    if kept is None:
+        return block
+    x, counts = block["x"], weights_of(block)
+    xp = namespace_of(x)
+    moved = np.zeros(int(x.shape[1])) if center is None else center
+    found = {
+        **block,
+        "counts": counts * xp.astype(kept, counts.dtype),
+        "x": xp.where(kept[:, None], x, move_like(moved, x)[None, :]),
+        "key": keys_of(block, grid),  # of the content, which is replaced
+    }
+    if "y" in block:
+        found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
+    return found
