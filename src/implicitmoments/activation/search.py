@@ -28,7 +28,7 @@ from implicitmoments.activation.network import (
     weight_equations,
 )
 from implicitmoments.activation.polynomial import label_moments, with_points
-from implicitmoments.arrays import TINY, Array, Floats
+from implicitmoments.arrays import TINY, Array, Floats, move_like
 from implicitmoments.moments.problems import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
 
@@ -189,18 +189,25 @@ def known_inside(rows: Rows, network: Network) -> tuple[Rows, Floats]:
 
 
 def known_directions(rows: Rows, network: Network) -> Floats:
-    r"""Return unit vectors: of the network, and of orders 1 and 2 of its residuals.
+    r"""Return unit vectors: of the network, and of orders 1, 2 and 3 of its residuals.
 
     A component that is missing shows in :math:`E[(y - h(x))(x x^\top - I)]`, at either end of its
-    spectrum.
+    spectrum, and one of an odd activation in the same moment times :math:`x \cdot s`, where s is
+    the moment of order 1.
     """
-    moments = label_moments(rows, lambda block: block["y"] - network(block["x"]), with_points)
-    second = moments[1:, 1:] - moments[0, 0] * np.eye(len(moments) - 1)
-    vectors = np.linalg.eigh(second)[1].T
-    ends = np.stack([vectors[0], vectors[-1], moments[0, 1:]])
-    return unit_rows(
-        np.concatenate([network.directions, ends[np.linalg.norm(ends, axis=1) > TINY**0.5]])
-    )
+
+    def residual(block: Block) -> Array:
+        return block["y"] - network(block["x"])
+
+    first = label_moments(rows, residual, with_points)
+    slope = move_like(first[0, 1:], rows.like)
+    third = label_moments(rows, lambda block: residual(block) * (block["x"] @ slope), with_points)
+    ends = [first[:1, 1:]]
+    for moments in (first, third):
+        second = moments[1:, 1:] - moments[0, 0] * np.eye(len(moments) - 1)
+        ends.append(np.linalg.eigh(second)[1].T[[0, -1]])
+    found = np.concatenate([network.directions, *ends])
+    return unit_rows(found[np.linalg.norm(found, axis=1) > TINY**0.5])
 
 
 def random_network(
