@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
-    Entries,
     Floats,
     dot_rows,
     move_like,
@@ -41,10 +39,10 @@ class SphericalSpan:
         the coordinates is the diagonal matrix of the first p.
     """
 
-    center: Annotated[Floats, Entries(("d",))]
-    variance: Annotated[float, Entries(("",), variances=True)]
-    basis: Annotated[Floats, Entries(("p d",))]
-    spectrum: Annotated[Floats, Entries(("d",))]
+    center: Floats  # (d,)
+    variance: float
+    basis: Floats  # (p, d)
+    spectrum: Floats  # (d,)
 
     @property
     def p(self) -> int:

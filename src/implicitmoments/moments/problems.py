@@ -107,7 +107,7 @@ class HermiteProblem:
             counts = as_real_array(sample_weight, "sample_weight", 1)
             if counts.shape[0] != rows.n or not bool(namespace_of(counts).all(counts >= 0)):
                 template = "sample_weight must have one entry >= 0 for each of {n:count row}"
-                raise InputError("bad_sample_weight", template, n=rows.n)
+                raise InputError("weights_invalid", template, n=rows.n)
             rows = rows.weighted(counts)
         self.rows = rows if whitening is None else whitening.map(rows)
         self.whitening, self._weight = whitening, weight
