@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ SHRUNK = 0.8  # a variance below this part of the noise is not noise
 class SphericalSpan:
     r"""Coordinates on the span of the means of a spherical mixture, in units of its noise.
 
+    For components of a known covariance :math:`\Sigma = L L^\top` all attributes but the factor
+    are those of whitened rows, :math:`L^{-1} x`, whose noise is standard.
+
     Attributes
     ----------
     center : array of shape (d,)
@@ -39,12 +42,15 @@ class SphericalSpan:
     spectrum : array of shape (d,)
         Eigenvalues of the covariance over the variance, in decreasing order. The covariance of
         the coordinates is the diagonal matrix of the first p.
+    factor : array of shape (d, d), optional
+        The Cholesky factor L; None for the identity.
     """
 
     center: Annotated[Floats, Entries(("d",))]
     variance: Annotated[float, Entries(("",), variances=True)]
     basis: Annotated[Floats, Entries(("p d",))]
     spectrum: Annotated[Floats, Entries(("d",))]
+    factor: Floats | None = None
 
     @property
     def p(self) -> int:
@@ -55,6 +61,16 @@ class SphericalSpan:
     def sigma(self) -> float:
         """Standard deviation of the noise."""
         return math.sqrt(self.variance)
+
+    @property
+    def covariance(self) -> Any:
+        """The variance of the components, or their covariance (d, d)."""
+        return self.variance if self.factor is None else self.factor @ self.factor.T
+
+    @property
+    def directions(self) -> Floats:
+        """Directions (p, d) along which coordinates are measured."""
+        return self.basis if self.factor is None else self.basis @ np.linalg.inv(self.factor)
 
     @property
     def variances(self) -> Floats:
@@ -70,93 +86,32 @@ class SphericalSpan:
         """Return the rows (n, d) of a block."""
         return block["x"]
 
+    def _centred(self, X: Array) -> Array:
+        white = X if self.factor is None else X @ move_like(whitener_of(self.factor), X)
+        return white - move_like(self.center, X)[None, :]
+
     def coordinates(self, X: Array) -> Array:
         """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
-        basis, center = move_like(self.basis, X), move_like(self.center, X)
-        return (X - center[None, :]) @ namespace_of(X).matrix_transpose(basis) / self.sigma
+        basis = move_like(self.basis, X)
+        return self._centred(X) @ namespace_of(X).matrix_transpose(basis) / self.sigma
 
-    def restore(self, coordinates: Floats) -> Floats:
-        """Map coordinates (n, p) back to points (n, d) of the translate of the span."""
-        points: Floats = self.sigma * coordinates @ self.basis + self.center
-        return points
+    def restore(self, coordinates: Floats, off: Floats | float = 0.0) -> Floats:
+        """Map coordinates (n, p), and noise off the span (n, d), back to rows (n, d)."""
+        rows: Floats = self.sigma * (coordinates @ self.basis + off) + self.center
+        return rows if self.factor is None else rows @ self.factor.T
 
     def log_density(self, X: Array) -> Array:
-        """Return the logarithm of G = N(center, variance · I) at rows (n, d)."""
-        moved = X - move_like(self.center, X)[None, :]
-        squared = dot_rows(moved, moved) / self.variance
-        return -squared / 2 - X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
+        """Return the logarithm of G, the Gaussian at the centre, at rows (n, d)."""
+        moved = self._centred(X)
+        volume = X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
+        if self.factor is not None:
+            volume += float(np.sum(np.log(np.diagonal(self.factor))))
+        return -dot_rows(moved, moved) / (2 * self.variance) - volume
 
     def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
         """Return rows (n, d) with these coordinates, drawn from G otherwise."""
         noise = rng.normal(len(self.center))
-        noise -= (noise @ self.basis.T) @ self.basis
-        rows: Floats = self.restore(coordinates) + self.sigma * noise
-        return rows
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenedSpan:
-    r"""The span of the means of components of a known covariance, found in whitened coordinates.
-
-    With :math:`\Sigma = L L^\top` rows x are mapped to :math:`L^{-1} x`, whose noise is standard.
-
-    Attributes
-    ----------
-    span : SphericalSpan
-        Of the whitened rows.
-    factor : array of shape (d, d)
-        The Cholesky factor L.
-    """
-
-    span: SphericalSpan
-    factor: Floats
-
-    @property
-    def p(self) -> int:
-        """Number of coordinates."""
-        return self.span.p
-
-    @property
-    def variances(self) -> Floats:
-        """Variances of the rows along the coordinates, (p,)."""
-        return self.span.variances
-
-    @property
-    def center(self) -> Floats:
-        """The mean of the rows, (d,)."""
-        return self.factor @ self.span.center
-
-    @property
-    def variance(self) -> Floats:
-        """The covariance of the components, (d, d)."""
-        return self.factor @ self.factor.T
-
-    @property
-    def basis(self) -> Floats:
-        """Directions (p, d) along which coordinates are measured."""
-        return self.span.basis @ np.linalg.inv(self.factor)
-
-    def points(self, block: Block) -> Array:
-        """Return the rows (n, d) of a block."""
-        return block["x"]
-
-    def whiten(self, X: Array) -> Array:
-        """Map rows (n, d) to whitened rows."""
-        return X @ move_like(whitener_of(self.factor), X)
-
-    def coordinates(self, X: Array) -> Array:
-        """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
-        return self.span.coordinates(self.whiten(X))
-
-    def log_density(self, X: Array) -> Array:
-        """Return the logarithm of G = N(center, Σ) at rows (n, d)."""
-        volume = float(np.sum(np.log(np.diagonal(self.factor))))
-        return self.span.log_density(self.whiten(X)) - volume
-
-    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
-        """Return rows (n, d) with these coordinates, drawn from G otherwise."""
-        rows: Floats = self.span.complete(coordinates, rng) @ self.factor.T
-        return rows
+        return self.restore(coordinates, noise - (noise @ self.basis.T) @ self.basis)
 
 
 def find_span(rows: Rows, k: int, variance: float | None) -> SphericalSpan:
