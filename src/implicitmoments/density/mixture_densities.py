@@ -28,7 +28,7 @@ from implicitmoments.density.regression_density import (
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction, evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
-from implicitmoments.moments.mean_span import (
+from implicitmoments.moments.problems import (
     SphericalSpan,
     find_span,
     smallest_variance,
