@@ -33,6 +33,7 @@ FINISHED = frozenset(
         "paper",
         "saving",
         "examples",
+        "words of docs",
         "words of README.md",
         "words of CHANGELOG.md",
         "words of CONTRIBUTING.md",
