@@ -161,9 +161,10 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
     room = math.comb(low.rank + problem.uniform + 1, 2)
     if max(k, window.dim) <= LARGEST_WINDOW and k <= window.dim:
         return decode(replace(view, frame=low.frame), low, window, k, room, seed)
-    note = Note("too_many_components_to_decode", {"k": k, "room": min(room, LARGEST_WINDOW)})
+    values = {"which": list(range(k)), "room": min(room, LARGEST_WINDOW)}
     lost, vectors = np.zeros(k, dtype=bool), np.full((k, problem.n_features), np.nan)
-    return Components(nan, vectors, lost, nan, Notes([note]), vectors, nothing, 0.0)
+    notes = Notes([Note("components_unresolved", values)])
+    return Components(nan, vectors, lost, nan, notes, vectors, nothing, 0.0)
 
 
 def decode(
@@ -204,12 +205,12 @@ def decode(
     ratio = float(spectrum[k] / max(floor, TINY)) if k < len(spectrum) else 0.0
     more = min(ratio, float(np.linalg.norm(left)) / noise) > CLEARLY_MORE
     notes = Notes([Note("more_components_likely", {"k": k, "ratio": ratio})] if more else [])
-    if k > room:
-        notes.append(Note("too_many_components_to_decode", {"k": k, "room": room}))
-    listed = {"unresolved": ~resolved, "unsigned": resolved & (signs == 0)[order]}
-    for name, chosen in listed.items():
-        if chosen.any():
-            notes.append(Note(f"components_{name}", {"which": np.flatnonzero(chosen).tolist()}))
+    if not resolved.all():
+        lost = np.flatnonzero(~resolved).tolist()
+        notes.append(Note("components_unresolved", {"which": lost, "room": room}))
+    unsigned = np.flatnonzero(resolved & (signs == 0)[order]).tolist()
+    if unsigned:
+        notes.append(Note("directions_not_identified", {"which": unsigned, "what": "signs"}))
     shown = np.where(resolved, weights, np.nan), np.where(resolved[:, None], vectors, np.nan)
     return Components(*shown, resolved, errors, notes, vectors, spectrum, floor)
 

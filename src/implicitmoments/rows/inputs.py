@@ -23,7 +23,6 @@ from implicitmoments.arrays import (
     sizes_of,
     to_numpy,
 )
-from implicitmoments.column_names import unnamed_column
 from implicitmoments.notes import InputError
 from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
@@ -231,7 +230,7 @@ def _check_sizes(rows: Rows) -> None:
                 "{column} of {name} has no entry above {smallest:g}, and smaller squares "
                 "underflow; rescale it, for instance by its standard deviation",
                 name=label,
-                column=unnamed_column(int(lost[0])),
+                column=f"x{lost[0]}",
                 smallest=smallest,
             )
 
