@@ -36,6 +36,8 @@ FINISHED = frozenset(
         "plot",
         "report",
         "note codes",
+        "error codes",
+        "arrays",
         "public names",
         TOP_LEVEL,
         "examples",

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from implicitmoments.density import ClippedDensity, Probe, choose_clip, kolmogorov_distance
 from implicitmoments.density.clipped_density import FLOOR
-from implicitmoments.moments.mean_span import SphericalSpan
+from implicitmoments.moments.problems import SphericalSpan
 from support import refuses
 
 

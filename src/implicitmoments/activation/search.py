@@ -29,7 +29,7 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.activation.polynomial import label_moments, with_points
 from implicitmoments.arrays import TINY, Array, Floats, move_like
-from implicitmoments.moments.problems import ActivationSumProblem
+from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
 
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
