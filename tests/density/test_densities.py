@@ -227,17 +227,6 @@ def test_conditional_draws_follow_the_conditional_law():
         assert max(p[:-1], default=0.0) < 1e-6  # that at another point
 
 
-@quiet
-def test_intercepts_of_their_own():
-    X, y, truth = make_regression_mixture(30_000, 2, 3, radius=0.6, noise=1.0, random_state=0)
-    y = y + np.where(truth.labels == 0, 0.7, -0.7)
-    r = y[:, None] - X @ truth.vectors.T - np.array([0.7, -0.7])
-    exact = np.log(np.exp(-(r**2) / 2) @ truth.weights) - np.sum(X**2, axis=1) / 2
-    exact -= 2 * math.log(2 * math.pi)
-    logs = lines_of(2, degree=6).fit(X, y).score_samples(X, y)
-    assert np.maximum(0, 1 - np.exp(logs - exact)).mean() < 0.03
-
-
 # ---- notes
 
 
@@ -300,16 +289,6 @@ def test_constant_columns_are_left_out(known, tmp_path):
         np.testing.assert_array_equal(np.isfinite(model.score_samples(other)), [True, False])
         np.testing.assert_array_equal(model.sample(5, random_state=0)[:, 1], 7.0)
         assert model.center_[1] == 7.0
-
-
-@quiet
-def test_columns_outside_of_the_model_are_noted():
-    X = points()
-    flat = spheres_of(degree=2).fit(np.column_stack([X, X[:, 0]]))
-    assert flat.notes_.codes[0] == "flat_direction"
-    X, y = lines(5_000)
-    X[:, 1] = np.exp(X[:, 1])
-    assert lines_of().fit(X, y).notes_.codes[0] == "inputs_not_gaussian"
 
 
 # ---- errors

@@ -16,7 +16,6 @@ from implicitmoments.datasets import (
 from implicitmoments.density import (
     GradedMoments,
     JointExpansion,
-    average_moments,
     expand_labels,
     expand_means,
     graded_answers,
@@ -189,26 +188,6 @@ def test_a_grid_of_labels_is_evaluated_as_points_are(rng):
         np.testing.assert_allclose(row, expansion(points), rtol=1e-9)
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_rows_that_count_twice_are_there_twice(labelled):
-    x, z, _ = make_regression_mixture(600, 3, 2, noise=1.0, random_state=0)
-    counts = np.random.default_rng(0).integers(0, 3, len(x))
-    given = {"y": z} if labelled else {}
-    weighted = Rows.of(x, **given, counts=counts.astype(float))
-    repeated = Rows.of(
-        *(np.repeat(x, counts, axis=0),),
-        **{name: np.repeat(column, counts) for name, column in given.items()},
-    )
-    points = np.column_stack([x, z])[:20, : 2 + labelled]
-
-    def values(rows):
-        if labelled:
-            return expand_labels(rows, 3, 6)(points)
-        return expand_means(rows, 3, 6, 1.0)(points)
-
-    np.testing.assert_allclose(values(weighted), values(repeated), rtol=1e-8)
-
-
 def test_one_component_is_the_gaussian():
     nothing = Rows.of(np.ones((5, 2)), y=np.arange(5.0)).mapped(linear=np.empty((2, 0)))
     means, labels = expand_means(nothing, 1, 6, 0.0), expand_labels(nothing, 1, 6)
@@ -249,20 +228,3 @@ def test_answers_are_those_of_dense_tensors_by_grade(a, b, most, hidden, rng):
         tensor = sum(w * part for w, part in zip(weights, parts, strict=True))
         expected = he_dense(x, grade) @ tensor.ravel() / math.factorial(grade)
         np.testing.assert_allclose(answer, expected, atol=1e-9)
-
-
-def test_moments_carry_the_weight_of_their_grade(rng):
-    """With all symmetric tensors kept: an entry of grade a is the mean of He_a(x) He_a(z) / a!."""
-    x, z = rng.normal(size=(50, 1)), rng.normal(size=50)
-    start = GradedMoments.of_points(1, 1.0, 1.0)
-    powers = replace(start, chain=chain_of_powers(rng.normal(size=(3, 2)), 2, start.chain.noise))
-    rows = Rows.of(x, y=z)
-    form = average_moments(rows, powers, [(2, 2, 0)], labelled=True)[2, 2, 0]
-    dense = np.zeros((4, 4))
-    for i, j in np.ndindex(4, 4):
-        grade = i.bit_count() + j.bit_count()  # bits are slots that hold x
-        he = hermeval(np.array([x[:, 0], z]), np.eye(5)[grade])
-        dense[i, j] = np.mean(he[0] * he[1]) / math.factorial(grade)
-    basis = powers.chain.steps[-1]
-    assert basis.shape == (3, 4)
-    np.testing.assert_allclose(form, basis @ dense @ basis.T, atol=1e-10)
