@@ -30,7 +30,6 @@ from implicitmoments.estimator import (
     FEATURES,
     Check,
     FittedEstimator,
-    Table,
     as_floats,
     column_names,
 )
@@ -414,12 +413,6 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         used = self._predicts_by()
         error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
         return super()._findings() | {"predicts by the": used} | error
-
-    def _parameter_tables(self) -> list[Table]:
-        if hasattr(self, "directions_"):
-            return super()._parameter_tables()
-        rows = [["degree", self.degree_], ["directions", int(self.polynomial_.basis.shape[0])]]
-        return [Table("Polynomial", ["parameter", "value"], rows)]
 
     def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
