@@ -63,6 +63,7 @@ unit: $(VENV)/.dev
 
 # The pages, without running the examples; a warning, such as a link that leads nowhere, is an error.
 docs: $(VENV)/.dev
+	rm -rf docs/generated  # pages of names that are gone
 	$(SPHINX) -b html docs docs/_build/html
 
 # The same with every example run, and its pictures.

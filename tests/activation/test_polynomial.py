@@ -10,7 +10,7 @@ from implicitmoments.activation import Features
 from implicitmoments.activation.polynomial import first_view, moment_options, turn_span
 from implicitmoments.moments import ActivationSumProblem
 from implicitmoments.moments.chain import Frame
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import Rows
 from support import chain_of_powers, dense_basis
 

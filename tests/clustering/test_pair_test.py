@@ -10,7 +10,7 @@ from implicitmoments.clustering import pair_test
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments import PairwiseDifferenceProblem
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import ArrayTable, MemoryBudget, Rows
 
 K, D = 4, 8

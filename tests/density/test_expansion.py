@@ -25,7 +25,7 @@ from implicitmoments.density import (
 )
 from implicitmoments.moments.chain import SymmetricChain, split_order
 from implicitmoments.moments.mean_span import find_span
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import Rows
 from support import chain_of_powers
 

@@ -14,9 +14,14 @@ from implicitmoments.moments import (
     SphericalMixtureProblem,
     cosine,
 )
-from implicitmoments.moments.chain import SymmetricChain, Window
-from implicitmoments.moments.implicit import SplitMean, largest_noise, leading_subspace
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.moments.chain import (
+    SplitMean,
+    SymmetricChain,
+    Window,
+    largest_noise,
+    leading_subspace,
+)
+from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import Rows, Whitening
 from support import refuses
 
@@ -228,7 +233,7 @@ def test_odd_activations_have_odd_moments():
     X, labels, truth = datasets.make_activation_sum(200_000, 3, 3, activation=sine, random_state=0)
     problem = ActivationSumProblem(X, labels, sine)
     m = implicit_moments(problem, n_components=3, order=3)
-    assert m.compressed.orders == [1, 3]
+    assert m.orders == [1, 3]
     assert relative_error(m, truth, 3, 3) < 0.2
     with refuses("order_without_data"):
         m.components()

@@ -59,11 +59,6 @@ def find_gauss_nodes(n, d):
     return points, np.ravel(products)
 
 
-def draw_directions(rng, k, d):
-    vectors = rng.normal(size=(k, d))
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
 @pytest.fixture(scope="session")
 def random_circuit():
     return build_circuit
@@ -87,8 +82,3 @@ def population():
 @pytest.fixture(scope="session")
 def gauss_nodes():
     return find_gauss_nodes
-
-
-@pytest.fixture(scope="session")
-def directions():
-    return draw_directions

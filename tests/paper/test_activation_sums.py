@@ -8,7 +8,7 @@ import pytest
 
 from implicitmoments.paper import cosine, learn_activation_sum, relu
 from implicitmoments.paper.activation_sums import degree_for, smallest_coefficient
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 
 
 def cos(u):

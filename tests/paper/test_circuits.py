@@ -13,9 +13,8 @@ from implicitmoments.paper.circuits import (
     scalar,
     size,
     vector,
-    wires,
 )
-from implicitmoments.paper.evaluate import evaluate_dense
+from implicitmoments.paper.projections import evaluate_dense
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 
@@ -32,13 +31,6 @@ def test_size_counts_operations_and_shared_wires_once():
     assert [size(x), size(shared), size(shared + shared)] == [0, 1, 2]
     assert size(shared + x.append(y)) == 3
     assert size(2.0 * (c * shared)) == 3
-
-
-def test_operands_are_listed_before_the_wires_that_read_them():
-    listed = wires(hermite(x, y, 5))
-    place = {wire: i for i, wire in enumerate(listed)}
-    assert len(place) == len(listed)
-    assert all(place[operand] < place[wire] for wire in listed for operand in wire.operands)
 
 
 def test_a_chain_of_thousands_does_not_meet_the_recursion_limit():

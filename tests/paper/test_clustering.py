@@ -15,12 +15,8 @@ from implicitmoments.paper import (
 )
 from implicitmoments.paper.clustering import (
     PairTest,
-    cluster_by_test,
-    find_span,
-    order_for,
-    threshold_for,
 )
-from implicitmoments.paper.evaluate import evaluate_dense
+from implicitmoments.paper.projections import evaluate_dense
 
 TRIANGLE = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) / math.sqrt(2)  # sides 1
 
@@ -129,35 +125,6 @@ def test_the_error_falls_with_the_accuracy():
         errors.append(distances.min(axis=1).max())
         assert errors[-1] < alpha
     assert errors[1] < errors[0] / 2
-
-
-def test_one_row_of_each_cluster_decides(rng):
-    """Where the test is right, clusters are its equivalence classes, the largest first."""
-
-    class Parity(PairTest):
-        def same_component(self, x, other):
-            return x[:, 0] % 3 == other[:, 0] % 3
-
-    values = np.array([[4.0], [1.0], [0.0], [7.0], [3.0], [2.0]])
-    labels = cluster_by_test(Parity(2, None, 0.0, np.zeros((1, 1))), values)
-    np.testing.assert_array_equal(labels, [0, 0, 1, 0, 1, 2])
-
-
-def test_the_span_of_the_means(rng):
-    rows, _ = mixture(20_000, 8.0, rng)
-    rows = np.hstack([rows, rng.normal(size=(20_000, 4))])
-    center, basis = find_span(rows, 3)
-    means = np.hstack([8.0 * TRIANGLE, np.zeros((3, 4))])
-    outside = (means - center) - (means - center) @ basis.T @ basis
-    assert np.linalg.norm(outside, axis=1).max() < 0.25
-    np.testing.assert_allclose(basis @ basis.T, np.eye(3), atol=1e-12)
-
-
-def test_the_order_grows_with_the_logarithm_and_the_threshold_is_that_of_the_proof():
-    assert [order_for(w) for w in (1.0, 0.5, 0.3, 0.1, 0.01)] == [2, 2, 4, 6, 10]
-    # w² (s/√2)⁴ h_4(s/2) with h_4(u) = (u⁴ − 6u² + 3)/√24
-    expected = 0.09 * 2500 * (625 - 150 + 3) / math.sqrt(24)
-    assert threshold_for(0.3, 10.0, 4) == pytest.approx(expected)
 
 
 def test_what_the_theorem_does_not_cover_is_refused(rng):

@@ -1,13 +1,16 @@
 """Lemma 3.7: evaluation through a projection equals projecting the dense tensor."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from implicitmoments.paper.circuits import hermite, number, power, scalar, vector
-from implicitmoments.paper.evaluate import evaluate, evaluate_dense, hermite_dense, project_dense
-from implicitmoments.paper.projections import Projection, identity, tensor
+from implicitmoments.paper.circuits import hermite, scalar, vector
+from implicitmoments.paper.projections import (
+    evaluate,
+    evaluate_dense,
+    hermite_dense,
+    project_dense,
+)
 
 x, y, c = vector("x"), vector("y"), scalar("c")
 
@@ -45,15 +48,6 @@ def test_projected_evaluation_equals_dense_evaluation(
     np.testing.assert_allclose(implicit, projected, atol=1e-12 * scale)
 
 
-def test_leading_axes_are_broadcast(rng, random_projection):
-    projection = random_projection(rng, 3, 4, width=4)
-    X, Y = rng.normal(size=(5, 1, 3)), rng.normal(size=(7, 3))
-    images = evaluate(hermite(x, y, 4), {"x": X, "y": Y}, projection)
-    one = evaluate(hermite(x, y, 4), {"x": X[2, 0], "y": Y[6]}, projection)
-    assert images.shape == (5, 7, projection.dim)
-    np.testing.assert_allclose(images[2, 6], one, atol=1e-13)
-
-
 def test_the_mean_of_extended_hermite_is_the_hermite_tensor(gauss_nodes):
     """Section 4.1, exactly: Gauss-Hermite nodes in place of y integrate the polynomial."""
     Y, weights = gauss_nodes(5, 2)
@@ -75,28 +69,3 @@ def test_hermite_tensor_along_a_unit_vector_is_the_polynomial(rng):
         series[order] = 1 / np.sqrt(float(np.prod(range(1, order + 1))))
         expected = np.polynomial.hermite_e.hermeval(points @ v, series)
         np.testing.assert_allclose(along, expected, atol=1e-12)
-
-
-def test_order_zero_and_one(rng):
-    none = Projection(3)
-    np.testing.assert_array_equal(evaluate(2.0 * number(1), {}, none), [2.0])
-    np.testing.assert_array_equal(evaluate(c, {"c": np.arange(3.0)}, none), [[0.0], [1.0], [2.0]])
-    X, phi = rng.normal(size=(4, 3)), np.linalg.qr(rng.normal(size=(3, 2)))[0].T
-    np.testing.assert_allclose(evaluate(x, {"x": X}, none.extend(phi)), X @ phi.T)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
-        ({"x": np.ones((2, 3))}, "reads 'c'"),
-        ({"x": np.ones((2, 4)), "c": np.ones(2)}, r"\(2, 4\), expected \(..., 3\)"),
-    ],
-)
-def test_inputs_that_do_not_fit_are_refused(inputs, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(c * power(x, 2), inputs, tensor(identity(3), identity(3)))
-
-
-def test_orders_must_agree():
-    with pytest.raises(ValueError, match="order 3 and the projection 1"):
-        evaluate(power(x, 3), {"x": np.ones((1, 2))}, identity(2))

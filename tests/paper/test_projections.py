@@ -50,12 +50,6 @@ def test_tensor_product_is_the_kronecker_product(rng, random_projection):
     assert (both.order, both.dim) == (5, left.dim * right.dim)
 
 
-def test_tensor_products_nest(rng, random_projection):
-    a, b, c = (random_projection(rng, 2, 2, width=3) for _ in range(3))
-    nested = as_matrix(tensor(a, tensor(b, c)))
-    np.testing.assert_allclose(nested, as_matrix(tensor(tensor(a, b), c)), atol=1e-13)
-
-
 def test_steps_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="columns"):
         identity(3).extend(np.eye(4))

@@ -9,7 +9,6 @@ import pytest
 from implicitmoments.paper import learn_spherical_density
 from implicitmoments.paper.estimation import estimate_series
 from implicitmoments.paper.spherical_density import (
-    DensityHypothesis,
     clip_for_radius,
     degree_for_radius,
 )
@@ -110,14 +109,6 @@ def test_the_sampler_passes_against_the_truth_and_fails_against_another_mixture(
     exact = 1 + np.mean(MEANS[:, :2] ** 2, axis=0)
     assert np.all(np.abs(squares.mean(axis=0) - exact) < 5 * error)
     assert np.all(np.abs(squares.mean(axis=0) - exact[::-1]) > 5 * error)
-
-
-def test_a_ratio_that_is_nowhere_positive_is_not_sampled_for_ever(rng):
-    nowhere = DensityHypothesis(
-        1, lambda points: -np.ones(len(points)), 2.0, np.zeros(1), np.ones(1)
-    )
-    with pytest.raises(ValueError, match="nowhere positive"):
-        nowhere.sample(1, rng)
 
 
 def test_parameters_are_checked(rng):

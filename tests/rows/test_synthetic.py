@@ -3,7 +3,7 @@ import pytest
 
 from implicitmoments import datasets
 from implicitmoments.datasets import Truth, random_directions
-from implicitmoments.paper.evaluate import hermite_dense
+from implicitmoments.paper.projections import hermite_dense
 from support import refuses
 
 

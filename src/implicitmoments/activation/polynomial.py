@@ -39,8 +39,8 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.chain import Frame, SymmetricChain, contracted_forms, split_order
 from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.implicit import (
-    CompressedMoments,
     FramedRows,
+    ImplicitMoments,
     StepReport,
     estimate_moments,
 )
@@ -124,7 +124,7 @@ class Features:
 
     @classmethod
     def of(
-        cls, fold: CompressedMoments, problem: ActivationSumProblem, degree: int, width: int
+        cls, fold: ImplicitMoments, problem: ActivationSumProblem, degree: int, width: int
     ) -> Features:
         """Return the features of all orders of a problem up to a degree."""
         orders = tuple(filter(problem.has_order, range(degree + 1)))

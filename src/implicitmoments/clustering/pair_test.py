@@ -34,7 +34,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.moments.implicit import CompressedMoments, FramedRows, estimate_moments
+from implicitmoments.moments.implicit import FramedRows, ImplicitMoments, estimate_moments
 from implicitmoments.moments.mean_span import SphericalSpan, find_span
 from implicitmoments.moments.problems import PairwiseDifferenceProblem
 from implicitmoments.rows import Block, Integers, Rows, Sums, mean_and_covariance, weights_of
@@ -61,7 +61,7 @@ class PairTest:
     """A test of pairs of rows: below the threshold they are of the same component."""
 
     order: int  # the even order t
-    moments: CompressedMoments  # M_t of the differences
+    moments: ImplicitMoments  # M_t of the differences
     threshold: float
     split_rate: float  # estimated rate of pairs of the same component that the test separates
     merge_rate: float  # estimated rate of pairs of two components that the test joins
@@ -88,7 +88,7 @@ class PairTest:
         return (same & same.T) | np.eye(m, dtype=bool)
 
 
-def statistic(moments: CompressedMoments, differences: Array) -> Floats:
+def statistic(moments: ImplicitMoments, differences: Array) -> Floats:
     """Return P_t of differences (n, p)."""
     return np.asarray(to_numpy(moments.hermite(differences)), dtype=np.float64)
 

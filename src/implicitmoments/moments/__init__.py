@@ -7,6 +7,7 @@ from implicitmoments.moments.activations import (
     leaky_relu,
 )
 from implicitmoments.moments.components import Components
+from implicitmoments.moments.implicit import ImplicitMoments, implicit_moments
 from implicitmoments.moments.problems import (
     ActivationSumProblem,
     HermiteProblem,
@@ -14,7 +15,6 @@ from implicitmoments.moments.problems import (
     RegressionMixtureProblem,
     SphericalMixtureProblem,
 )
-from implicitmoments.moments.results import ImplicitMoments, implicit_moments
 
 __all__ = [
     "Activation",

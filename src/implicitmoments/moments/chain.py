@@ -10,16 +10,18 @@ tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import fdtri
 
 from implicitmoments.arrays import (
     Array,
+    Floats,
     descending_eigh,
     eye_like,
     index_like,
@@ -28,6 +30,7 @@ from implicitmoments.arrays import (
     namespace_of,
     outer_rows,
     pair_rows,
+    to_numpy,
     turned,
 )
 
@@ -36,6 +39,7 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
 # Columns per panel of sorted quadruples: 5 to 8 are fastest on a CPU, 7 to 10 on an H200.
 PANEL = 8
+LEVEL = 1e-4  # of the test that a negative eigenvalue is noise, which every fit makes
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,3 +439,88 @@ def quadruple_places(p: int) -> Integers:
 def _starts(p: int) -> list[int]:
     """Return the first place of pairs (c, ·) among the pairs c ≤ d in order, and their number."""
     return [c * p - c * (c - 1) // 2 for c in range(p + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class SplitMean:
+    """A mean over rows, kept as the means of two halves of them."""
+
+    halves: tuple[Any, Any]
+    counts: tuple[float, float]  # rows in each half, with their multiplicity
+
+    @cached_property
+    def value(self) -> Any:
+        """The mean over all rows."""
+        first, second = (count / (sum(self.counts) or 1.0) for count in self.counts)
+        return self.halves[0] * first + self.halves[1] * second
+
+    @cached_property
+    def half_difference(self) -> Any:
+        """Half the difference of the halves: as large as the error of the mean."""
+        return (self.halves[0] - self.halves[1]) / 2
+
+    def map(self, function: Callable[[Any], Any]) -> SplitMean:
+        """Apply a linear function to both halves."""
+        return SplitMean((function(self.halves[0]), function(self.halves[1])), self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """The eigenvalues of an averaged moment on a window, and their noise."""
+
+    spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
+    vectors: Array  # their eigenvectors, as columns
+    floor: float  # noise floor of the eigenvalues
+    negative: float  # the most negative eigenvalue, 0 if it may be noise
+
+
+def leading_subspace(
+    moment: SplitMean, window: Window, k: int, subspace: str = "positive"
+) -> Subspace:
+    """Sort directions by their eigenvalues, or by the magnitudes of these, and find the noise.
+
+    With positive weights a moment of even order is positive semidefinite (Erratum 8). For weights
+    of both signs the singular values count, on symmetric tensors.
+    """
+    positive, w = subspace == "positive", window.symmetry
+    if not positive and w is not None:
+        # beside the moment, which lives on symmetric tensors, the window has values of both signs
+        moment = moment.map(lambda matrix: w[:, None] * matrix * w[None, :])
+    values, vectors = descending_eigh(moment.value)
+    spectrum = np.asarray(to_numpy(values), dtype=np.float64)
+    below = max(0.0, -spectrum[-1]) if positive and w is None else 0.0
+    if not positive:
+        order = np.argsort(-np.abs(spectrum), kind="stable")
+        spectrum = spectrum[order]
+        vectors = namespace_of(vectors).take(vectors, index_like(order, vectors), axis=1)
+    floor = noise_floor(moment, vectors, k)
+    if below > largest_noise(moment):
+        return Subspace(spectrum, vectors, floor, -below)
+    return Subspace(spectrum, vectors, max(floor, below), 0.0)
+
+
+def noise_floor(moment: SplitMean, vectors: Array, k: int) -> float:
+    """Return the spectral norm of half the difference of two halves, off the top k directions.
+
+    Inside them the difference also contains the sampling noise of the signal.
+    """
+    if k >= vectors.shape[0]:
+        return 0.0
+    xp, off = namespace_of(vectors), vectors[:, k:]
+    projected = xp.matrix_transpose(off) @ moment.half_difference @ off
+    sizes = xp.abs(xp.linalg.eigvalsh((projected + xp.matrix_transpose(projected)) / 2))
+    return float(xp.max(sizes))
+
+
+def largest_noise(moment: SplitMean) -> float:
+    """Return what the eigenvalues of noise alone rarely exceed, by split halves.
+
+    The Frobenius norm of half their difference is distributed as that of the noise, which is not
+    below its eigenvalues. If the noise is Gaussian and equally large in all directions of the
+    symmetric matrices, the ratio of squared norms has an F distribution with their dimension as
+    degrees of freedom, and the probability is at most ``LEVEL``.
+    """
+    difference = moment.half_difference
+    dimension = difference.shape[0] * (difference.shape[0] + 1) / 2
+    factor = math.sqrt(float(fdtri(dimension, dimension, 1 - LEVEL)))
+    return factor * float(namespace_of(difference).linalg.matrix_norm(difference))

@@ -27,15 +27,20 @@ from implicitmoments.arrays import (
     pair_rows,
     to_numpy,
 )
-from implicitmoments.moments.chain import Frame, SymmetricChain, Window, open_window
+from implicitmoments.moments.chain import (
+    Frame,
+    SplitMean,
+    SymmetricChain,
+    Window,
+    leading_subspace,
+    open_window,
+)
 from implicitmoments.moments.implicit import (
     MARGIN,
     FramedRows,
-    SplitMean,
     Weights,
     check_orders,
     estimate_moments,
-    leading_subspace,
 )
 from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import Note, Notes
@@ -160,7 +165,7 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
     check_orders(problem, [2, 4, 6])
     view = FramedRows.of(problem)
     if problem.reduces:  # the part of the weights due to lower orders is noise
-        view = replace(view, lower=estimate_moments(view, k, 4).answers)
+        view = replace(view, lower=estimate_moments(view, k, 4))
     low = find_frame(view, k)
     nothing, nan = np.empty(0), np.full(k, np.nan)
     if k == 1 and problem.uniform:

@@ -10,70 +10,59 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.special import fdtri
 
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_real_array,
     check_finite,
-    descending_eigh,
     dot_rows,
     eye_like,
-    index_like,
     move_like,
     namespace_of,
     to_numpy,
 )
 from implicitmoments.moments.chain import (
     Frame,
+    SplitMean,
     SymmetricChain,
     Window,
     assemble_form,
     contracted_forms,
+    leading_subspace,
     open_window,
     split_order,
     sum_quadruples,
 )
 from implicitmoments.moments.problems import HermiteProblem
-from implicitmoments.notes import InputError
-from implicitmoments.rows import DEFAULT_BUDGET, Block, Sums, blocks, shares_of
+from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
+from implicitmoments.paper.circuits import Circuit
+from implicitmoments.paper.projections import Projection, evaluate, tensor
+from implicitmoments.rows import (
+    DEFAULT_BUDGET,
+    Block,
+    RandomState,
+    Sums,
+    as_seed,
+    blocks,
+    shares_of,
+)
+from implicitmoments.validation import check_enough_rows, check_option, check_whole
 
+if TYPE_CHECKING:
+    from implicitmoments.moments.components import Components
+
+HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double
 LARGEST_EXPONENT = 300  # of ten, in a double
 SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
-LEVEL = 1e-4  # of the test that a negative eigenvalue is noise, which every fit makes
 
 Weights: TypeAlias = Mapping[int, Array | None]
 Split: TypeAlias = tuple[int, int]  # (a, b): the moment of order a + b as a matrix on U_a × U_b
-# points in the coordinates of the rows -> ⟨H_m(x), M_m⟩ for the known orders m
-Answers: TypeAlias = Callable[[Array], Mapping[int, Array]]
-
-
-@dataclass(frozen=True, eq=False)
-class SplitMean:
-    """A mean over rows, kept as the means of two halves of them."""
-
-    halves: tuple[Any, Any]
-    counts: tuple[float, float]  # rows in each half, with their multiplicity
-
-    @cached_property
-    def value(self) -> Any:
-        """The mean over all rows."""
-        first, second = (count / (sum(self.counts) or 1.0) for count in self.counts)
-        return self.halves[0] * first + self.halves[1] * second
-
-    @cached_property
-    def half_difference(self) -> Any:
-        """Half the difference of the halves: as large as the error of the mean."""
-        return (self.halves[0] - self.halves[1]) / 2
-
-    def map(self, function: Callable[[Any], Any]) -> SplitMean:
-        """Apply a linear function to both halves."""
-        return SplitMean((function(self.halves[0]), function(self.halves[1])), self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +71,8 @@ class FramedRows:
 
     problem: HermiteProblem
     frame: Frame
-    # evaluates lower moments, for problems that can remove them from weights of higher orders
-    lower: Answers | None = None
+    # lower moments, for problems that can remove them from the weights of higher orders
+    lower: ImplicitMoments | None = None
 
     @classmethod
     def of(cls, problem: HermiteProblem) -> FramedRows:
@@ -148,7 +137,7 @@ class FramedRows:
     def _weights(self, orders: Sequence[int], block: Block) -> Weights:
         """Return the checked weights of a block by order, times the multiplicities."""
         counts, n = block.get("counts"), int(block["x"].shape[0])
-        known = {} if self.lower is None else self.lower(block["x"])
+        known = {} if self.lower is None else self.lower._answers(block["x"])
         found: dict[int, Array | None] = {}
         for order in orders:
             weights = self.problem.weigh(order, block)
@@ -229,68 +218,6 @@ def check_orders(problem: HermiteProblem, orders: list[int]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Subspace:
-    """The eigenvalues of an averaged moment on a window, and their noise."""
-
-    spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
-    vectors: Array  # their eigenvectors, as columns
-    floor: float  # noise floor of the eigenvalues
-    negative: float  # the most negative eigenvalue, 0 if it may be noise
-
-
-def leading_subspace(
-    moment: SplitMean, window: Window, k: int, subspace: str = "positive"
-) -> Subspace:
-    """Sort directions by their eigenvalues, or by the magnitudes of these, and find the noise.
-
-    With positive weights a moment of even order is positive semidefinite (Erratum 8). For weights
-    of both signs the singular values count, on symmetric tensors.
-    """
-    positive, w = subspace == "positive", window.symmetry
-    if not positive and w is not None:
-        # beside the moment, which lives on symmetric tensors, the window has values of both signs
-        moment = moment.map(lambda matrix: w[:, None] * matrix * w[None, :])
-    values, vectors = descending_eigh(moment.value)
-    spectrum = np.asarray(to_numpy(values), dtype=np.float64)
-    below = max(0.0, -spectrum[-1]) if positive and w is None else 0.0
-    if not positive:
-        order = np.argsort(-np.abs(spectrum), kind="stable")
-        spectrum = spectrum[order]
-        vectors = namespace_of(vectors).take(vectors, index_like(order, vectors), axis=1)
-    floor = noise_floor(moment, vectors, k)
-    if below > largest_noise(moment):
-        return Subspace(spectrum, vectors, floor, -below)
-    return Subspace(spectrum, vectors, max(floor, below), 0.0)
-
-
-def noise_floor(moment: SplitMean, vectors: Array, k: int) -> float:
-    """Return the spectral norm of half the difference of two halves, off the top k directions.
-
-    Inside them the difference also contains the sampling noise of the signal.
-    """
-    if k >= vectors.shape[0]:
-        return 0.0
-    xp, off = namespace_of(vectors), vectors[:, k:]
-    projected = xp.matrix_transpose(off) @ moment.half_difference @ off
-    sizes = xp.abs(xp.linalg.eigvalsh((projected + xp.matrix_transpose(projected)) / 2))
-    return float(xp.max(sizes))
-
-
-def largest_noise(moment: SplitMean) -> float:
-    """Return what the eigenvalues of noise alone rarely exceed, by split halves.
-
-    The Frobenius norm of half their difference is distributed as that of the noise, which is not
-    below its eigenvalues. If the noise is Gaussian and equally large in all directions of the
-    symmetric matrices, the ratio of squared norms has an F distribution with their dimension as
-    degrees of freedom, and the probability is at most ``LEVEL``.
-    """
-    difference = moment.half_difference
-    dimension = difference.shape[0] * (difference.shape[0] + 1) / 2
-    factor = math.sqrt(float(fdtri(dimension, dimension, 1 - LEVEL)))
-    return factor * float(namespace_of(difference).linalg.matrix_norm(difference))
-
-
-@dataclass(frozen=True, eq=False)
 class StepReport:
     """Measurements of one step of the recursion.
 
@@ -318,39 +245,84 @@ class StepReport:
         return last / self.floor if self.floor > 0 else math.inf
 
 
-@dataclass(frozen=True, eq=False)
-class CompressedMoments:
-    """Moments of several orders on nested subspaces, and their answers to queries."""
+@dataclass(frozen=True, eq=False, repr=False)
+class ImplicitMoments:
+    """Moment tensors of several orders in compressed form.
 
+    Attributes
+    ----------
+    problem : HermiteProblem
+    n_components : int
+    frame : Frame
+        Coordinates on the span of the hidden vectors.
+    chain : SymmetricChain
+        Subspaces of their powers; the first is all of the frame.
+    forms : mapping of (a, b) to array
+        Moments as matrices on U_a × U_b, in the units of the frame.
+    steps : tuple of StepReport
+        Measurements of each step of the recursion.
+
+    See Also
+    --------
+    Components : Weights and vectors decoded from moments.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(20_000, 3, 6, radius=3.0, random_state=0)
+    >>> problem = im.moments.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=3, order=4)
+    >>> moments
+    <moments up to order 4 in 6 features, 3 of 3 directions kept, noise floor 0.46>
+    >>> moments.hermite(X[:5]).shape, len(moments.spectra)
+    ((5,), 2)
+    >>> moments.components()
+    <3 of 3 components resolved>
+    """
+
+    problem: HermiteProblem
+    n_components: int
     frame: Frame
-    chain: SymmetricChain  # its first step is the identity on the frame
-    forms: Mapping[Split, Array]  # in the units of the frame
+    chain: SymmetricChain
+    forms: Mapping[Split, Array]
     steps: tuple[StepReport, ...] = ()
+
+    def __repr__(self) -> str:
+        d, last = self.problem.n_features, self.steps[-1]
+        return (
+            f"<moments up to order {self.orders[-1]} in {d} feature{'s' * (d != 1)}, "
+            f"{last.rank} of {last.asked} directions kept, noise floor {last.floor:.2g}>"
+        )
+
+    @property
+    def orders(self) -> list[int]:
+        """The orders of the moments."""
+        return sorted(a + b for a, b in self.forms)
+
+    @property
+    def notes(self) -> Notes:
+        """What may make the answers wrong."""
+        signed = (step for step in self.steps if step.negative)
+        values = ({"order": s.order, "below": s.negative, "top": max(s.spectrum)} for s in signed)
+        return Notes(Note("negative_eigenvalue", each) for each in values)
+
+    @property
+    def spectra(self) -> tuple[Floats, ...]:
+        """Eigenvalues of every step, in descending order, by magnitude if singular."""
+        return tuple(step.spectrum for step in self.steps)
+
+    @property
+    def noise_floor(self) -> Floats:
+        """Noise floor of every step."""
+        return np.array([step.floor for step in self.steps])
 
     @cached_property
     def _contracted(self) -> dict[int, list[Array]]:
         """For each order, its form after 0, 1, … contractions with the noise, times factors."""
         return {a + b: contracted_forms(self.chain, a, b, f) for (a, b), f in self.forms.items()}
 
-    @property
-    def orders(self) -> list[int]:
-        """The orders of the moments."""
-        return sorted(self._contracted)
-
-    def hermite(self, x: Array, order: int | None = None) -> Array:
-        """Return the answer of an order, by default the highest, at points (n, d) in blocks."""
-        n = self.orders[-1] if order is None else order
-        size = DEFAULT_BUDGET.rows_per_block(self.chain.width, x)
-        pieces = blocks(range(int(x.shape[0])), size)
-        parts = [self.answers(x[rows.start : rows.stop, :], [n])[n] for rows in pieces]
-        return namespace_of(x).concat(parts)
-
-    def answers(self, x: Array, orders: Iterable[int] | None = None) -> dict[int, Array]:
-        r"""Return :math:`\langle H_n(x), M_n \rangle` for points (n, d), by order.
-
-        Deterministic, in :math:`O(n k^2 p)` operations per row: the images of the row along the
-        chain, and a bilinear form in them for each number of contractions.
-        """
+    def _answers(self, x: Array, orders: Iterable[int] | None = None) -> dict[int, Array]:
+        """Return the answers at points (n, d), by order: all orders by default."""
         points = self.frame.points(x)
         images, found = self.chain.like(points).images(points), {}
         for n in self.orders if orders is None else orders:
@@ -362,6 +334,171 @@ class CompressedMoments:
             found[n] = total * self.frame.scale ** (2 * n) / math.sqrt(math.factorial(n))
         return found
 
+    def hermite(self, points: Array, order: int | None = None) -> Any:
+        r"""Estimate :math:`\langle H_n(x), M_n \rangle` for every row x of ``points``.
+
+        Deterministic, in :math:`O(n k^2 p)` operations per row: the images of the row along the
+        chain, and a bilinear form in them for each number of contractions.
+
+        Parameters
+        ----------
+        points : array of shape (n_queries, n_features)
+            The points x.
+        order : int, optional
+            Any order up to the one requested, which is the default.
+
+        Returns
+        -------
+        array of shape (n_queries,)
+            In the namespace of the points.
+        """
+        n, x = self._check_order(order), as_real_array(points, "points", 2)
+        given, d = int(x.shape[1]), self.problem.n_features
+        if given != d:
+            template = "points have {n_features} features, the problem has {expected}"
+            raise InputError("n_features_differ", template, n_features=given, expected=d)
+        check_finite(x, "points")
+        size = DEFAULT_BUDGET.rows_per_block(self.chain.width, x)
+        pieces = blocks(range(int(x.shape[0])), size)
+        parts = [self._answers(x[rows.start : rows.stop, :], [n])[n] for rows in pieces]
+        return namespace_of(x).concat(parts)
+
+    def inner(self, circuit: Circuit, inputs: Mapping[str, Floats]) -> Floats:
+        r"""Estimate :math:`\langle T(\mathcal{X}), M_n \rangle` for every row of the inputs.
+
+        Parameters
+        ----------
+        circuit : Circuit of order n
+            The paper's :math:`\mathcal{F}_n`, built from :mod:`implicitmoments.paper`.
+        inputs : mapping of str to array
+            Vectors (..., n_features) and scalars (...), NumPy arrays; leading axes are broadcast.
+            For a mean over auxiliary inputs, give draws of them along an axis of their own, and
+            average the answers.
+
+        Returns
+        -------
+        array of shape (...)
+        """
+        a, b = split_order(self._check_order(circuit.order))
+        basis, steps = to_numpy(self.frame.basis), map(to_numpy, self.chain.steps)
+        # the steps act on coordinates in the frame: each slot is mapped to the features
+        whole = Projection(self.problem.n_features)
+        for step in steps:
+            slots = step.reshape(len(step), -1, len(basis)) @ basis
+            whole = whole.extend(slots.reshape(len(step), -1))
+        images = evaluate(circuit, inputs, tensor(whole.first(a), whole.first(b)))
+        form = to_numpy(self.forms[a, b]) * self.frame.scale**circuit.order
+        answers: Floats = images @ form.ravel()
+        return answers
+
+    def components(
+        self, n_components: int | None = None, *, random_state: RandomState = 0
+    ) -> Components:
+        r"""Estimate the hidden vectors and their weights.
+
+        Beyond the paper. It makes passes of its own over the rows, for moments of orders 2, 4 and
+        6, and does not use the moments estimated before: a low ``order`` in
+        :func:`implicit_moments` is sufficient.
+
+        Parameters
+        ----------
+        n_components : int, optional
+            By default as in :func:`implicit_moments`.
+        random_state : int, generator or None, default 0
+            Seed of the random starts of the decomposition.
+
+        Returns
+        -------
+        Components
+            With NaN, and a note, for components that are not resolved.
+        """
+        # imports this module
+        from implicitmoments.moments.components import find_components  # noqa: PLC0415
+
+        k = self.n_components if n_components is None else n_components
+        check_whole("n_components", k, 1)
+        check_enough_rows(self.problem.rows.kept, k, max(k, 2))
+        return find_components(self.problem, k, as_seed(random_state))
+
+    def _check_order(self, order: int | None) -> int:
+        """Return an order, or the one requested; raise unless it was estimated."""
+        known = self.orders
+        order = known[-1] if order is None else order
+        if order not in known:
+            raise InputError(
+                "order_not_estimated",
+                "the moment of order {order} was not estimated, those of orders {known} were; "
+                "call implicit_moments(..., `order={order}`), if the data have that order",
+                order=order,
+                known=known,
+            )
+        return order
+
+
+def implicit_moments(
+    problem: HermiteProblem,
+    *,
+    n_components: int,
+    order: int,
+    subspace: str = "positive",
+    drop_noise: bool = True,
+) -> ImplicitMoments:
+    r"""Estimate the moment tensors :math:`M_n = \sum_i w_i v_i^{\otimes n}` in compressed form.
+
+    All orders up to m are estimated without auxiliary noise, from moments up to order m, or m + 1
+    for odd m. For any other circuits, and for the algorithm as printed, use
+    :func:`implicitmoments.paper.implicit_moment_estimation`.
+
+    Parameters
+    ----------
+    problem : HermiteProblem
+        Points and weights whose Hermite moments are :math:`M_n`.
+    n_components : int
+        The number k of hidden vectors.
+    order : int
+        The highest order m.
+    subspace : {"positive", "singular"}, default "positive"
+        The subspace kept of each moment of even order. ``"positive"``: its largest eigenvalues;
+        with weights :math:`w_i \ge 0` a negative one is noise. ``"singular"``: its largest
+        singular values, as in the paper's text; weights may have both signs.
+    drop_noise : bool, default True
+        Exclude directions below the noise floor.
+
+    Returns
+    -------
+    ImplicitMoments
+
+    See Also
+    --------
+    implicitmoments.moments.HermiteProblem : A problem defined by one weight per row.
+    implicitmoments.moments.ImplicitMoments : The result.
+
+    Examples
+    --------
+    >>> from implicitmoments.datasets import make_spherical_mixture
+    >>> from implicitmoments.moments import SphericalMixtureProblem, implicit_moments
+    >>> X, truth = make_spherical_mixture(40_000, 3, 5, random_state=0)
+    >>> m = implicit_moments(SphericalMixtureProblem(X), n_components=3, order=4)
+    >>> m.hermite(X[:4]).shape
+    (4,)
+    """
+    if not isinstance(problem, HermiteProblem):
+        raise InputTypeError(
+            "not_a_problem",
+            "problem must be a HermiteProblem such as SphericalMixtureProblem(X), got {kind}; "
+            "problems of circuits have im.paper.implicit_moment_estimation",
+            kind=type(problem).__name__,
+        )
+    k = check_whole("n_components", n_components, 1)
+    check_whole("order", order, 1, HIGHEST_ORDER)
+    check_option("subspace", subspace, ("positive", "singular"))
+    check_orders(problem, [order])
+    check_enough_rows(problem.rows.kept, k, max(k, 2))
+    view = FramedRows.of(problem)
+    moments = estimate_moments(view, k, order, subspace=subspace, drop_noise=drop_noise)
+    warn_of(moments.notes)
+    return moments
+
 
 def estimate_moments(
     view: FramedRows,
@@ -371,7 +508,7 @@ def estimate_moments(
     subspace: str = "positive",
     wide: bool = False,
     drop_noise: bool = True,
-) -> CompressedMoments:
+) -> ImplicitMoments:
     """Estimate the subspaces U_1, …, U_{m/2} and the moments of orders 0, …, m on them.
 
     ``wide`` keeps as many directions at the last step as at those before it, and some that are
@@ -381,7 +518,7 @@ def estimate_moments(
     chain, levels = SymmetricChain((), frame.noise), max(1, split_order(order)[1])
     splits = [split_order(n) for n in range(order + 1) if problem.has_order(n)]
     if problem.reduces:
-        view = replace(view, lower=_mean_and_slope(view).answers)
+        view = replace(view, lower=_mean_and_slope(view))
     reports, ranks, kept = list[StepReport](), [1], dict[Split, Array]()
     for n in range(1, levels + 1):
         # The candidates for U_n.
@@ -410,17 +547,17 @@ def estimate_moments(
         if problem.reduces:  # the moments known so far leave the weights of higher orders
             new = [split for split in splits if split[1] <= n and split not in kept]
             kept |= _leading(replace(view, frame=frame).forms(chain, new), ranks)
-            view = replace(view, lower=CompressedMoments(frame, chain, dict(kept)).answers)
+            view = replace(view, lower=ImplicitMoments(problem, k, frame, chain, dict(kept)))
     kept = _leading(replace(view, frame=frame).forms(chain, splits), ranks)
-    return CompressedMoments(frame, chain, kept, tuple(reports))
+    return ImplicitMoments(problem, k, frame, chain, kept, tuple(reports))
 
 
-def _mean_and_slope(view: FramedRows) -> CompressedMoments:
+def _mean_and_slope(view: FramedRows) -> ImplicitMoments:
     """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
     chain = SymmetricChain((eye_like(view.frame.p, view.frame.basis),), view.frame.noise)
     means = view.forms(chain, [(0, n) for n in (0, 1) if view.problem.has_order(n)])
     forms = {split: mean.value for split, mean in means.items()}
-    return CompressedMoments(view.frame, chain, forms)
+    return ImplicitMoments(view.problem, 1, view.frame, chain, forms)
 
 
 def _reframe(

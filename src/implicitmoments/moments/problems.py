@@ -15,6 +15,7 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_double,
     as_real_array,
     index_like,
     namespace_of,
@@ -34,7 +35,7 @@ from implicitmoments.rows import (
 )
 from implicitmoments.validation import check_positive_number
 
-HIGHEST_ORTHOGONAL = 9  # moments of y up to twice that order are accurate
+HIGHEST_ORTHOGONAL = 9  # moments of y up to twice that degree are used
 HIGHEST_DEGREE = 20  # of a sum of activations
 
 
@@ -341,69 +342,44 @@ class RegressionMixtureProblem(HermiteProblem):
     ) -> None:
         super().__init__(X, y=y, sample_weight=sample_weight, whitening=whitening)
 
-    def prepare(self, orders: Sequence[int]) -> None:
-        """Compute the polynomials from all labels."""
-        if min(orders, default=0) <= HIGHEST_ORTHOGONAL:
-            _ = self._recurrence
+    def prepare(self, orders: Sequence[int]) -> None:  # noqa: ARG002
+        """Average the powers of all labels."""
+        _ = self._powers
 
     def weigh(self, order: int, rows: Block) -> Array:
         """Return the monic orthogonal polynomial of the labels over t!."""
-        if order > HIGHEST_ORTHOGONAL:
-            return rows["y"] ** order / math.factorial(order)
-        unit, (a, b) = self._recurrence
-        return monic_polynomial(rows["y"] / unit, order, a, b) * (
-            unit**order / math.factorial(order)
-        )
+        unit, powers = self._powers
+        y, degree = rows["y"] / unit, min(order, HIGHEST_ORTHOGONAL)
+        value = 0.0 * y + 1.0
+        for coefficient in orthogonal_polynomial(powers, degree)[::-1]:
+            value = value * y + float(coefficient)
+        return value * y ** (order - degree) * (unit**order / math.factorial(order))
 
     @cached_property
-    def _recurrence(self) -> tuple[float, tuple[list[float], list[float]]]:
-        """The root mean square of y, and the recurrence of polynomials in y over it."""
-        square = self._mean_powers(1.0, 3)[2]
-        unit = math.sqrt(square) if square > 0 else 1.0
-        moments = self._mean_powers(unit, 2 * HIGHEST_ORTHOGONAL + 2)
-        return unit, recurrence_from_moments(moments)
+    def _powers(self) -> tuple[float, Floats]:
+        """The root mean square of y, and the mean powers of y over it."""
 
-    def _mean_powers(self, unit: float, n_powers: int) -> list[float]:
         def measure(block: Block) -> Sums:
-            y, counts = block["y"] / unit, weights_of(block)
+            y, counts = as_double(block["y"]), as_double(weights_of(block))
             xp = namespace_of(y)
-            return {str(power): float(xp.sum(counts * y**power)) for power in range(n_powers)}
+            return {str(n): float(xp.sum(counts * y**n)) for n in range(2 * HIGHEST_ORTHOGONAL)}
 
         sums = self.rows.fold(measure, what="powers of the labels")
-        return [float(sums[str(power)]) / float(sums["0"]) for power in range(n_powers)]
+        means = np.array([float(sums[str(n)]) for n in range(len(sums))]) / float(sums["0"])
+        unit = math.sqrt(means[2]) or 1.0
+        return unit, means / unit ** np.arange(len(means))
 
 
-def recurrence_from_moments(moments: Sequence[float]) -> tuple[list[float], list[float]]:
-    r"""Return (a, b) with :math:`P_{n+1}(y) = (y - a_n) P_n(y) - b_n P_{n-1}(y)` orthogonal.
+def orthogonal_polynomial(powers: Floats, degree: int) -> Floats:
+    r"""Return coefficients of :math:`1, y, \ldots, y^{n-1}` beside :math:`y^n`.
 
-    By Chebyshev's algorithm from :math:`E[y^0], \ldots, E[y^{2T-1}]`: T pairs. Scale y to about
-    unit variance, since moments grow fast. There are fewer pairs if the distribution has too few
-    points for another polynomial.
+    The polynomial is orthogonal to lower powers of y, of which the mean powers are given. Rounding
+    changes its variance, not the moments: any lower powers keep them.
     """
-    before, now = [0.0] * len(moments), list(moments)
-    a, b = [moments[1] / moments[0]], [0.0]
-    for n in range(1, len(moments) // 2):
-        after = [0.0] * len(moments)
-        for j in range(n, len(moments) - n):
-            after[j] = now[j + 1] - a[n - 1] * now[j] - b[n - 1] * before[j]
-        if after[n] <= 1e-12 * now[n - 1]:
-            break
-        a.append(after[n + 1] / after[n] - now[n] / now[n - 1])
-        b.append(after[n] / now[n - 1])
-        before, now = now, after
-    return a, b
-
-
-def monic_polynomial(y: Array, degree: int, a: Sequence[float], b: Sequence[float]) -> Array:
-    """Evaluate the monic orthogonal polynomial of a degree by its recurrence.
-
-    Beyond the known recurrence it is extended by powers of y, and remains monic.
-    """
-    before, now = y * 0.0, y * 0.0 + 1.0
-    for n in range(degree):
-        shift, product = (a[n], b[n]) if n < len(a) else (0.0, 0.0)
-        before, now = now, (y - shift) * now - product * before
-    return now
+    places = np.arange(degree)
+    gram, target = powers[places[:, None] + places], powers[degree + places]
+    coefficients: Floats = -np.linalg.lstsq(gram, target, rcond=1e-12)[0]
+    return coefficients
 
 
 class ActivationSumProblem(HermiteProblem):

@@ -11,8 +11,8 @@ from implicitmoments.paper.estimation import (
     measure_errors,
     rows_in_turn,
 )
-from implicitmoments.paper.evaluate import evaluate
 from implicitmoments.paper.li_liu import li_liu_problem, naive_average
+from implicitmoments.paper.projections import evaluate
 from implicitmoments.paper.regression_density import learn_regression_density
 from implicitmoments.paper.spherical_density import learn_spherical_density
 

@@ -1,7 +1,7 @@
 r"""Definition 3.1 (Sequential Tensor Computation), Definition 4.1 and Remark 4.2 (Hermite).
 
 A circuit is a plan for a tensor. It contains no data: its inputs are named, and
-:mod:`implicitmoments.paper.evaluate` gives them values.
+:mod:`implicitmoments.paper.projections` gives them values.
 """
 
 from __future__ import annotations

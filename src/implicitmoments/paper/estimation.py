@@ -13,8 +13,14 @@ from typing import TypeAlias
 import numpy as np
 
 from implicitmoments.paper.circuits import Circuit, hermite, scalar, vector
-from implicitmoments.paper.evaluate import Inputs, evaluate
-from implicitmoments.paper.projections import Floats, Projection, identity, tensor
+from implicitmoments.paper.projections import (
+    Floats,
+    Inputs,
+    Projection,
+    evaluate,
+    identity,
+    tensor,
+)
 
 Draw: TypeAlias = Callable[[int, int, np.random.Generator], Inputs]
 Take: TypeAlias = Callable[[int], dict[str, Floats]]

@@ -14,8 +14,7 @@ import numpy as np
 
 from implicitmoments.paper.circuits import Circuit, number, vector
 from implicitmoments.paper.estimation import Problem, Take, blocks
-from implicitmoments.paper.evaluate import Inputs, evaluate_dense
-from implicitmoments.paper.projections import Floats
+from implicitmoments.paper.projections import Floats, Inputs, evaluate_dense
 
 
 def pairings(slots: tuple[int, ...]) -> Iterator[list[tuple[int, int]]]:
