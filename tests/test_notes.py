@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments.notes import (
     FIT,
+    NOTES,
     QUIET,
-    SENTENCES,
     AssumptionWarning,
     FitWarning,
     InputError,
@@ -18,7 +18,6 @@ from implicitmoments.notes import (
     render,
     warn_of,
 )
-from implicitmoments.sentences import NOTES
 from support import refuses
 
 
@@ -67,7 +66,7 @@ def test_a_refusal_is_checked_by_its_code_and_values():
 
 
 def test_every_template_is_balanced():
-    for code, template in SENTENCES.items():
+    for code, template in NOTES.items():
         assert template.count("`") % 2 == 0, code
 
 
@@ -90,7 +89,7 @@ def test_every_note_has_a_row_in_the_documentation():
 def test_harmless_notes_are_quiet_and_others_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of([Note(code) for code in QUIET if not SENTENCES[code].count("{")])
+        warn_of([Note(code) for code in QUIET if not NOTES[code].count("{")])
     with pytest.warns(AssumptionWarning):
         warn_of([Note("nearly_symmetric", {"name": "tanh", "parity": "odd"})])
     with pytest.warns(FitWarning):

@@ -14,11 +14,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats, to_numpy
-from implicitmoments.column_names import feature_places
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import CheckpointPath, Progress, RandomState, Rows, as_seed, open_rows
-from implicitmoments.validation import check_flag, check_whole
+from implicitmoments.validation import check_flag, check_whole, unnamed_columns
 
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (
@@ -361,7 +360,12 @@ def column_names(model: Any) -> list[str]:
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         return [str(name) for name in names]
-    return feature_places(getattr(model, "columns_in_", {}), model.n_features_in_)
+    columns: Mapping[str, Any] = getattr(model, "columns_in_", {})
+    if "features" in columns:
+        return str(columns["features"]).split(",")
+    taken = [columns.get(role) for role in ("target", "weight")]
+    free = [name for name in unnamed_columns(model.n_features_in_ + 2) if name not in taken]
+    return free[: model.n_features_in_]
 
 
 def _shown(value: Any) -> str:

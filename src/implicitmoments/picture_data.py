@@ -6,7 +6,7 @@ Shapes: n rows of d columns, k components.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,8 +16,6 @@ from implicitmoments.arrays import Array, Floats, index_like, namespace_of
 from implicitmoments.notes import CodedError
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-# standard errors within which a difference may be chance (Vuong 1989, a 95 % interval)
-CHANCE = 2.0
 DENSITY_AXIS = "log density under the model (nats)"
 # ends captions of rows by component, which are drawn along two directions
 OVERLAP = " Components that overlap here may be separated along other directions."
@@ -25,26 +23,6 @@ OVERLAP = " Components that overlap here may be separated along other directions
 
 class NoPictureError(CodedError, ValueError):
     """A model lacks the data of a picture; the message names another picture."""
-
-
-class Choice(NamedTuple):
-    """BIC of each number of components that was compared, above the least."""
-
-    above: dict[int, float]  # by number, ascending
-    errors: dict[int, float]  # standard errors of these differences; empty where unknown
-    least: int  # the number of the least BIC
-    within: int | None  # the smallest number within noise of it; None where unknown
-
-
-def compare_numbers(scores: Mapping[int, float], noise: Mapping[int, float]) -> Choice:
-    """Compare numbers of components by BIC, with standard errors of its differences if known."""
-    least = min(scores, key=scores.__getitem__)
-    above = {int(k): float(scores[k] - scores[least]) for k in sorted(scores)}
-    errors = {int(k): float(noise[k]) for k in sorted(noise) if k in above}
-    within = None
-    if errors:
-        within = min(k for k in above if above[k] <= CHANCE * errors.get(k, 0.0))
-    return Choice(above, errors, int(least), within)
 
 
 class RowSample(NamedTuple):

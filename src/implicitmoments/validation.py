@@ -131,3 +131,14 @@ def check_unknowns(k: int, each: int, n_rows: int) -> None:
             n=n_rows,
             most=most,
         )
+
+
+def unnamed_columns(n: int) -> list[str]:
+    """Return the names of n columns without names, as scikit-learn calls them.
+
+    Examples
+    --------
+    >>> unnamed_columns(3)
+    ['x0', 'x1', 'x2']
+    """
+    return [f"x{j}" for j in range(n)]

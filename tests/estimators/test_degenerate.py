@@ -175,7 +175,7 @@ def test_dependent_columns_of_a_regression_share_their_coefficient(rng):
 def test_one_row_and_equal_rows_are_refused_and_a_row_for_each_component_is_noted(rng, name):
     with refuses("too_few_rows", n=1):
         FITS[name](1).fit(np.ones((1, 3)))
-    with refuses("rows_all_equal"):
+    with refuses("rows_all_equal" if "Density" in name else "too_few_distinct_rows"):
         FITS[name](1).fit(np.ones((10, 3)))
     noted = FITS[name](5).fit(rng.normal(size=(5, 3))).notes_.codes
     assert "few_rows" in noted

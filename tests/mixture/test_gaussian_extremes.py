@@ -136,7 +136,7 @@ def test_files_with_few_distinct_rows_are_refused(rng, tmp_path):
     with refuses("too_few_distinct_rows", k=10, n=5):
         im.GaussianMixture(10).fit(tmp_path / "rows.npy")
     np.save(tmp_path / "equal.npy", np.ones((30_000, 2)))
-    with refuses("rows_all_equal"):
+    with refuses("too_few_distinct_rows"):
         im.GaussianMixture(3).fit(tmp_path / "equal.npy")
 
 

@@ -272,8 +272,6 @@ def test_where_a_search_starts(which, start):
     X, _, _ = draw("full", 4, 2, 1_000, 4.0, 0)
     model = im.GaussianMixture(4, init_params=which, random_state=0).fit(X)
     assert model.stats_["start"] == start
-    moments = im.GaussianMixture(4, covariance_type="tied_spherical", init_params="moments")
-    assert moments.fit(X).stats_["start"] in ("moments", "k-means++")
     alone = im.GaussianMixture(4, init_params=which, n_moves=0, random_state=0).fit(X)
     assert alone.lower_bound_ <= model.lower_bound_ + 1e-6
 
@@ -299,7 +297,6 @@ def test_where_a_search_starts(which, start):
         ({"precisions_init": np.eye(2), "covariance_type": "auto"}, "init_with_auto"),
         ({"n_components": "auto", "means_init": np.zeros((2, 2))}, "init_with_auto"),
         ({"covariance_type": "round"}, "invalid_parameter"),
-        ({"init_params": "moments"}, "no_moments_of_type"),
         ({"init_params": "kmeans", "n_components": "auto"}, "init_with_auto"),
         ({"reg_covar": -1.0}, "invalid_parameter"),
         ({"warm_start": "yes"}, "invalid_parameter"),
@@ -330,7 +327,7 @@ def test_rows_that_cannot_be_fitted(model):
     with refuses("too_few_rows", n=1):
         model(1).fit(np.ones((1, 3)))
     for k in (1, 2, "auto"):
-        with refuses("rows_all_equal", n=20):
+        with refuses("too_few_distinct_rows", n=1):
             model(k).fit(np.ones((20, 3)))
     few = np.repeat(np.arange(6.0).reshape(3, 2), 10, axis=0)
     with refuses("too_few_distinct_rows", k=4, n=3):

@@ -197,7 +197,8 @@ class TestWhatIsNotResolved:
         found = components_of(np.random.default_rng(0).normal(size=(500, 1)), 9)
         assert not found.resolved.any()
         assert found.gap == 0.0
-        assert found.notes.codes == ["too_many_components_to_decode"]
+        assert found.notes.codes == ["components_unresolved"]
+        assert found.notes[0].values["room"] < len(found.weights)
 
     def test_more_vectors_on_a_line_than_their_squares_can_hold(self):
         rng = np.random.default_rng(0)
@@ -206,7 +207,7 @@ class TestWhatIsNotResolved:
             X = means[rng.integers(k, size=40_000)] + rng.normal(size=(40_000, 3))
             found = components_of(X, k)
             assert found.identified == (k == 3)
-            assert ("too_many_components_to_decode" in found.notes.codes) == (k == 5)
+            assert ("components_unresolved" in found.notes.codes) == (k == 5)
 
     @pytest.mark.parametrize(
         ("options", "code"),
@@ -266,8 +267,8 @@ def test_odd_orders_tell_the_side_of_directions(activation, unsigned):
     problem = ActivationSumProblem(X, y, activation)
     found = implicit_moments(problem, n_components=4, order=2).components()
     assert found.identified, found
-    noted = [note.values["which"] for note in found.notes if note.code == "components_unsigned"]
-    assert noted == ([unsigned] if unsigned else [])
+    assert ("directions_not_identified" in found.notes.codes) == bool(unsigned)
+    assert all(note.values["which"] == unsigned for note in found.notes)
     apart = [match_rows(side * found.vectors, truth.vectors)[1].max() for side in (1, -1)]
     if not unsigned:
         assert min(apart) == apart[0] < 0.3

@@ -316,7 +316,7 @@ def test_what_is_refused(fitted):
         im.plot.spectra(LinearRegression().fit(X, y))
     means, rows, _ = fitted["SphericalMixture"]
     for picture in (im.plot.components, im.plot.fit):
-        with refuses("labels_not_used", name="SphericalMixture", given="Axes"):
+        with refuses("labels_not_used", given="Axes"):
             picture(means, rows, new_axes())
         with pytest.raises(TypeError):
             picture(model, X, y, new_axes())

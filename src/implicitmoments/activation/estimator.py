@@ -404,7 +404,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
             yield Note("residuals_explained", {"share": found.unexplained})
         if errors.free.any():
             free = np.flatnonzero(errors.free).tolist()
-            yield Note("directions_not_identified", {"which": free})
+            yield Note("directions_not_identified", {"which": free, "what": "directions"})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
         if self.n_components != "auto" and self.n_components_ < int(self.n_components):

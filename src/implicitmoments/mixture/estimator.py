@@ -100,18 +100,14 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
     if len(np.unique(points[: 4 * enough], axis=0)) >= enough:
         return
     n = len(np.unique(points, axis=0))
-    if n == 1:
-        raise InputError(
-            "rows_all_equal",
-            "all {n:count row} are equal, so there is no covariance to estimate; check the data",
-            n=round(total),
-        )
     if n < enough:
         raise InputError(
             "too_few_distinct_rows",
-            "`n_components={k}` is more than the {n:count distinct row}; use at most "
-            "`n_components={n}`",
+            "`n_components={k}` needs {enough} distinct rows at least, and {total:count row} have "
+            "{n}; check the data, or use fewer components",
             k=k,
+            enough=enough,
+            total=round(total),
             n=n,
         )
 
@@ -186,6 +182,13 @@ class Evaluator:
         return xp.log(xp.max(self.measure(x, *labels)[1], axis=0))
 
 
+def saved_attributes(parameters: Mapping[str, tuple[str, str]], **others: Any) -> dict[str, Any]:
+    """Return the types in a model file of the attributes of parameters, and others."""
+    values = {name: np.ndarray | float for name, _ in parameters.values()}
+    errors = {name: np.ndarray | float | None for _, name in parameters.values()}
+    return {**values, **errors, "_stream": dict[str, Any] | None, **others}
+
+
 class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     """A mixture of any family: ``fit`` reads as the algorithm.
 
@@ -216,11 +219,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     weights_: Any
     degrees_of_freedom_: float
     parameters: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    saved: ClassVar[Mapping[str, Any]] = {
-        "weights_": np.ndarray,
-        "weight_errors_": np.ndarray | None,
-        "_stream": dict[str, Any] | None,
-    }
     iterative: ClassVar[bool] = True
     answers: ClassVar[Mapping[str, str]] = {}
     n_moves: int = 40
@@ -356,7 +354,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         stats["start"] = ("k-means++", "moments")[best]
         return both.sums[[best]]
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
         """Set all fitted attributes, the heaviest component first unless they were given."""
         family, sample, end, stats = fit.found
         n, like = fit.rows.n, rows.first["x"]
@@ -383,6 +381,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         rate = misclassification_rate(sample.shares(sums, rest), sample.weights)
         counts = {"rows_used": rows.kept, "rows_counted": rows.total, "outliers": left_out(notes)}
         self.stats_ = {**stats, **counts, "misclassification_rate": rate}
+        return fit
 
     def _set_parameters(self, values: Mapping[str, Any], like: Array) -> None:
         """Set the attributes of parameters, in the library of some rows."""
@@ -425,9 +424,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
                 fit = self._fit_rows(
                     kept, self._start_parameters(kept), as_seed(self.random_state)
                 )
-                self._store(fit, kept, notes)
-                sums, rest = fit.course.sums[0], fit.rows.rest
-                self._stream = state = {"sums": sums, "rest": rest, "seen": kept.total}
+                fit = self._store(fit, kept, notes)
+                self._stream = state = {"sums": self._sums_of(fit), "seen": kept.total}
                 warn_of(self.notes_)
             else:
                 self._step(state, kept)
@@ -435,26 +433,26 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         self.stats_["rows_seen"] = state["seen"]
         return self
 
+    def _sums_of(self, fit: Fit) -> Floats:
+        """Return the sums of a fit, of shared features too."""
+        family, (weights, parameters) = self._family.unshared(), fit.parameters()
+        if family.n_own == self._family.n_own:
+            return np.asarray(fit.course.sums[0])
+        return np.asarray(family.sums_of(parameters, fit.rows.n * weights))
+
     def _step(self, state: dict[str, Any], rows: Rows) -> None:
         """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
-        family, old = self._family, state["seen"]
+        family, sums, old = self._family.unshared(), state["sums"], state["seen"]
         batch = Stream.of(family, rows)
         seen = old + batch.n
         share = (batch.n / seen) ** FORGETTING
-        sums, rest = (state[name] * (batch.n / old) for name in ("sums", "rest"))
-        # the sums so far determine the mixture, also what its components share
-        new = batch.with_rest(rest).e_step(sums[None])
-        level = float(new.levels[0])
-        base = family.coefficients(family.estimate(sums, family.pool(sums, rest)))[1]
-        if base is not None:
-            level += float(base[0] @ (batch.rest - rest))
-        for name, part in (("sums", new.sums[0]), ("rest", batch.rest)):
-            state[name] = seen * ((1 - share) * state[name] / old + share * part / batch.n)
-        state["seen"], sums = seen, state["sums"]
-        found = family.to_user(family.estimate(sums, family.pool(sums, state["rest"])))
+        new = batch.e_step(sums[None] * (batch.n / old))
+        sums = seen * ((1 - share) * sums / old + share * new.sums[0] / batch.n)
+        state.update(sums=sums, seen=seen)
+        found = family.to_user(family.estimate(sums, family.pool(sums, batch.rest)))
         self._set_parameters({"weights": sums[:, 0] / sums[:, 0].sum(), **found}, rows.first["x"])
         self._set_errors(None)
-        self.lower_bound_ = level / batch.n + family.log_jacobian
+        self.lower_bound_ = float(new.levels[0]) / batch.n + family.log_jacobian
         self.n_iter_ += 1
         self.stats_.pop("mean_log_likelihood_history", None)  # of the first batch
 

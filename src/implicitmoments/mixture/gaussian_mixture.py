@@ -21,7 +21,12 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.estimator import FEATURES, as_floats, constant_notes
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.estimator import SAMPLE_ROWS, Fit, MixtureEstimator
+from implicitmoments.mixture.estimator import (
+    SAMPLE_ROWS,
+    Fit,
+    MixtureEstimator,
+    saved_attributes,
+)
 from implicitmoments.mixture.family import Family, Parameters, Places
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.students import Students, draw_scales
@@ -41,8 +46,12 @@ from implicitmoments.validation import check_flag, check_number, check_option, c
 
 SHARED_TYPES = ("full", "tied", "diag", "spherical")  # those that other libraries have too
 SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
-INITIAL = ("auto", "moments", *SCATTERED)
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
+GAUSSIAN_STATE = {  # in model files
+    "_near": Near | None,
+    "_constants": np.ndarray | None,
+    "_family": Gaussians | Students,
+}
 TITLES = {
     "full": "Gaussians",
     "tied": "Gaussians with one covariance",
@@ -62,14 +71,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         "weights": ("weights_", "weight_errors_"),
         "means": ("means_", "mean_errors_"),
         "covariances": ("covariances_", "covariance_errors_"),
-    }
-    saved: ClassVar[Mapping[str, Any]] = {
-        **MixtureEstimator.saved,
-        "means_": np.ndarray,
-        "mean_errors_": np.ndarray | None,
-        "_near": Near | None,
-        "_constants": np.ndarray | None,
-        "_family": Gaussians | Students,
     }
     answers: ClassVar[Mapping[str, str]] = {
         "labels": "predict",
@@ -93,11 +94,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
     def _type(self) -> str:
         """Return the fitted covariance type."""
-        raise NotImplementedError
-
-    def _families_of(self, covariance_type: str) -> list[Family]:
-        """Return the families of a covariance type, or of all for "auto"."""
-        raise NotImplementedError
+        return str(self._family.name)
 
     @property
     def _places(self) -> Places:
@@ -166,11 +163,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         if found.n_outliers:
             notes.append(Note("outliers", {"n": found.n_outliers, "done": "left out of"}))
         return kept, notes
-
-    def _families(self, start: Parameters | None) -> list[Family]:
-        if start is not None and self.covariance_type == "auto":
-            return self._families_of(self._type())  # a warm start keeps the type
-        return self._families_of(self.covariance_type)
 
     def _restored(self, name: str, value: Floats, fill: float | None = None) -> Floats:
         if name == "means":
@@ -328,10 +320,9 @@ class GaussianMixture(GaussianEstimator):
         for the start that is given.
     n_init : int, default 1
         Number of complete searches with random numbers of their own, the best of which is kept.
-    init_params : {"auto", "moments", "k-means++"}, default "auto"
-        Where the search starts: merged groups of neighbours, components decoded from implicit
-        moments (spherical types), or k-means groups. scikit-learn's ``"kmeans"``, ``"random"``
-        and ``"random_from_data"`` mean ``"k-means++"``.
+    init_params : {"auto", "k-means++"}, default "auto"
+        Where the search starts: merged groups of neighbours, or k-means groups. scikit-learn's
+        ``"kmeans"``, ``"random"`` and ``"random_from_data"`` mean ``"k-means++"``.
     weights_init : array of shape (k,), optional
         Weights to start from. With any of the three, no other starts compete, and components
         stay in the order of the start.
@@ -455,14 +446,9 @@ class GaussianMixture(GaussianEstimator):
         **GaussianEstimator.parameters,
         "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
     }
-    saved: ClassVar[Mapping[str, Any]] = {
-        **GaussianEstimator.saved,
-        "covariance_type_": str,
-        "covariances_": float | np.ndarray,
-        "covariance_errors_": float | np.ndarray | None,
-        "degrees_of_freedom_": float,
-        "degrees_of_freedom_errors_": float | None,
-    }
+    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
+        parameters, covariance_type_=str, **GAUSSIAN_STATE
+    )
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "Components": {"weight": "weights_", FEATURES: "means_"},
         "Standard errors": {"weight": "weight_errors_", FEATURES: "mean_errors_"},
@@ -502,11 +488,10 @@ class GaussianMixture(GaussianEstimator):
         value = self._restored("covariances", value, math.inf)
         return move_like(value, self.means_) if value.ndim else float(value)
 
-    def _type(self) -> str:
-        return self.covariance_type_
-
-    def _families_of(self, covariance_type: str) -> list[Family]:
-        types = COVARIANCE_TYPES if covariance_type == "auto" else (covariance_type,)
+    def _families(self, start: Parameters | None) -> list[Family]:
+        types: tuple[str, ...] = (self.covariance_type,)
+        if self.covariance_type == "auto":  # a warm start keeps the type
+            types = COVARIANCE_TYPES if start is None else (self._type(),)
         gaussians = [Gaussians(kind, ridge=self.reg_covar) for kind in types]
         return [Students.of(each) if self.noise == "student" else each for each in gaussians]
 
@@ -517,7 +502,7 @@ class GaussianMixture(GaussianEstimator):
     @property
     def _initial(self) -> str:
         """Where a search starts."""
-        return {"auto": "merge", "moments": "moments"}.get(self.init_params, "k-means++")
+        return "merge" if self.init_params == "auto" else "k-means++"
 
     def _start_parameters(self, rows: Rows) -> Parameters | None:
         if self.warm_start and self._fits_again(rows):
@@ -535,12 +520,12 @@ class GaussianMixture(GaussianEstimator):
         # a column that did not vary in the last fit has no variance to start from
         return bool(np.all(column_variances(self._covariances()) > 0))
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
         if self.warm_start and hasattr(self, "stats_"):
             unchanged = abs(fit.level / fit.rows.n - self.lower_bound_) < self.tol
             course = fit.course._replace(converged=fit.course.converged or unchanged)
             fit = fit._replace(course=course)
-        super()._store(fit, rows, notes)
+        fit = super()._store(fit, rows, notes)
         if self.verbose:
             history = self.stats_["mean_log_likelihood_history"]
             steps = range(0, len(history), self.verbose_interval) if self.verbose > 1 else ()
@@ -548,6 +533,7 @@ class GaussianMixture(GaussianEstimator):
                 sys.stdout.write(f"EM step {i}: mean log-likelihood {history[i]:.6f} per row\n")
             word = "converged" if self.converged_ else "did not converge"
             sys.stdout.write(f"EM {word} in {self.n_iter_} passes: {history[-1]:.6f} per row\n")
+        return fit
 
     def _title(self) -> str:
         k, words = self._k(), TITLES[self.covariance_type_]
@@ -565,7 +551,7 @@ class GaussianMixture(GaussianEstimator):
         check_flag("warm_start", self.warm_start)
         check_option("noise", self.noise, ("gaussian", "student"))
         check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES, "auto"))
-        check_option("init_params", self.init_params, INITIAL)
+        check_option("init_params", self.init_params, ("auto", *SCATTERED))
         if self.init_params in SCATTERED and self.n_components == "auto":
             raise InputError(
                 "init_with_auto",
@@ -573,15 +559,6 @@ class GaussianMixture(GaussianEstimator):
                 "`{name}='auto'`",
                 name="init_params",
                 value=self.init_params,
-            )
-        spherical = self.covariance_type.endswith("spherical")
-        if self.init_params == "moments" and (not spherical or self.n_components == "auto"):
-            raise InputError(
-                "no_moments_of_type",
-                "`init_params='moments'` needs a spherical `covariance_type` and a number of "
-                "components, got `covariance_type={kind!r}` and `n_components={k!r}`",
-                kind=self.covariance_type,
-                k=self.n_components,
             )
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.estimator import FEATURES, as_floats, column_names
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.estimator import Fit, MixtureEstimator
+from implicitmoments.mixture.estimator import Fit, MixtureEstimator, saved_attributes
 from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.students import Students, draw_scales
@@ -240,19 +240,9 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
     }
     exact_start = False  # the search goes on from the lines before outliers were left out
-    saved: ClassVar[Mapping[str, Any]] = {
-        **MixtureEstimator.saved,
-        "coef_": np.ndarray,
-        "coef_errors_": np.ndarray | None,
-        "intercept_": np.ndarray,
-        "intercept_errors_": np.ndarray | None,
-        "noise_": np.ndarray,
-        "noise_errors_": np.ndarray | None,
-        "degrees_of_freedom_": float,
-        "degrees_of_freedom_errors_": float | None,
-        "_near": NearLines | None,
-        "_family": Lines | Students,
-    }
+    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
+        parameters, _near=NearLines | None, _family=Lines | Students
+    )
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",
         "components": "Rows by most probable line, on the direction along which the slopes differ "
@@ -331,13 +321,13 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     def _unknowns(self, rows: Rows) -> int:
         return rows.n_features + self.fit_intercept  # a line through as many rows is exact
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
         constant = ~lines_of(fit.found.family).whitener.any(axis=1)
         if constant.any():
             columns = [column_names(self)[j] for j in np.flatnonzero(constant)]
             notes = [*notes, Note("columns_left_out", {"columns": columns})]
         fit.found.stats["start"] = "lines"
-        super()._store(fit, rows, notes)
+        return super()._store(fit, rows, notes)
 
     def _prediction(self) -> RowFunction:
         found = self._fitted()

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from implicitmoments.estimator import FEATURES
-from implicitmoments.mixture.estimator import Fit
-from implicitmoments.mixture.family import Family
-from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
+from implicitmoments.mixture.estimator import Fit, saved_attributes
+from implicitmoments.mixture.family import Family, Parameters
+from implicitmoments.mixture.gaussian_mixture import GAUSSIAN_STATE, GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components, spectrum_stats
 from implicitmoments.notes import InputError, Note
@@ -142,12 +140,9 @@ class SphericalMixture(GaussianEstimator):
         **GaussianEstimator.parameters,
         "covariances": ("variance_", "variance_errors_"),
     }
-    saved: ClassVar[Mapping[str, Any]] = {
-        **GaussianEstimator.saved,
-        "variance_": float | np.ndarray,
-        "variance_errors_": float | np.ndarray | None,
-        "decoded_components_": Components | None,
-    }
+    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
+        parameters, decoded_components_=Components | None, **GAUSSIAN_STATE
+    )
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "Components": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"},
         "Standard errors": {
@@ -163,15 +158,12 @@ class SphericalMixture(GaussianEstimator):
         **GaussianEstimator.captions,
     }
 
-    def _type(self) -> str:
-        return self.covariance_type
+    def _families(self, start: Parameters | None) -> list[Family]:  # noqa: ARG002
+        return [Gaussians(self.covariance_type, variance=self.variance)]
 
-    def _families_of(self, covariance_type: str) -> list[Family]:
-        return [Gaussians(covariance_type, variance=self.variance)]
-
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> None:
+    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
         components: Components | None = fit.found.stats.pop("components", None)
-        super()._store(fit, rows, notes)
+        fit = super()._store(fit, rows, notes)
         if components is not None:  # a constant column is at the origin of the coordinates
             self.stats_["resolved"] = int(components.resolved.sum())
             k, spectrum = len(components.weights), components.spectrum
@@ -183,6 +175,7 @@ class SphericalMixture(GaussianEstimator):
             )
             components = replace(components, vectors=vectors, guesses=guesses)
         self.decoded_components_ = components
+        return fit
 
     def _title(self) -> str:
         k = self._k()

@@ -19,7 +19,7 @@ from implicitmoments.mixture.family import Family, Parameters
 STEP = 1e-3  # of the noise
 MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
 UNINFORMED = 1e-8  # information per row below which a parameter has no standard error
-MOST_NUMBERS = 2**34  # products that a computation may take: fewer rows are used beyond
+MOST_NUMBERS = 2**32  # products that a computation may take: fewer rows are used beyond
 
 
 @dataclass(frozen=True, eq=False)

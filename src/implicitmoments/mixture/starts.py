@@ -123,18 +123,19 @@ def leading_start(
 def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
     """Return the starts (n, k, s) of a search.
 
-    Merged groups where neighbours are similar; otherwise also two ways of growth, components of
-    few directions, and random sets of rows.
+    Merged groups where neighbours are similar; otherwise random sets of rows, and components of
+    few directions or, where there are no fewer, also two ways of growth.
     """
-    merged = merged_start(sample, k, rng)
     if sample.family.similar_if_near:
-        return merged[None]
+        return merged_start(sample, k, rng)[None]
     starts = scattered_starts(sample, k, n, rng)
-    starts[0] = merged
+    leading = leading_start(sample, k, rng)
+    if leading is not None:
+        starts[0] = leading
+        return starts
+    starts[0] = merged_start(sample, k, rng)
     starts[1] = grown_start(sample, k, rng)
     starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
-    leading = leading_start(sample, k, rng)
-    starts[3] = starts[3] if leading is None else leading
     return starts
 
 

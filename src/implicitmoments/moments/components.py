@@ -176,7 +176,8 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)
     if max(k, window.dim) > LARGEST_WINDOW or k > window.dim:
-        note = Note("too_many_components_to_decode", {"k": k, "room": min(room, LARGEST_WINDOW)})
+        values = {"which": list(range(k)), "room": min(room, LARGEST_WINDOW)}
+        note = Note("components_unresolved", values)
         lost, vectors = np.zeros(k, dtype=bool), np.full((k, problem.n_features), np.nan)
         return Components(nan, vectors, lost, nan, Notes([note]), vectors, nothing, 0.0)
     return resolve(decode(replace(view, frame=low.frame), low, window, k, seed), low, room)
@@ -239,15 +240,15 @@ def resolve(found: Decoded, low: DecodingFrame, room: int) -> Components:
     ratio = found.spectrum[k] / max(found.floor, TINY) if k < len(found.spectrum) else 0.0
     if min(ratio, found.residual) > CLEARLY_MORE:
         notes.append(Note("more_components_likely", {"k": k, "ratio": float(ratio)}))
-    if k > room:
-        notes.append(Note("too_many_components_to_decode", {"k": k, "room": room}))
     total = float(np.sum(found.weights[resolved]))
     if k > room or (low.mass is not None and total > LARGEST_EXCESS * abs(low.mass)):
         resolved[:] = False
-    listed = {"unresolved": ~resolved, "unsigned": resolved & (found.signs == 0)}
-    for name, chosen in listed.items():
-        if chosen.any():
-            notes.append(Note(f"components_{name}", {"which": np.flatnonzero(chosen).tolist()}))
+    if not resolved.all():
+        values = {"which": np.flatnonzero(~resolved).tolist(), "room": room}
+        notes.append(Note("components_unresolved", values))
+    unsigned = np.flatnonzero(resolved & (found.signs == 0)).tolist()
+    if unsigned:
+        notes.append(Note("directions_not_identified", {"which": unsigned, "what": "signs"}))
     weights = np.where(resolved, found.weights, np.nan)
     vectors = np.where(resolved[:, None], found.vectors, np.nan)
     measured = (found.errors, Notes(notes), found.vectors, found.spectrum, found.floor)

@@ -15,7 +15,7 @@ from implicitmoments.estimator import (
     column_names,
     counted,
 )
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputTypeError
 from implicitmoments.picture_data import RowSample
 from implicitmoments.rows import Rows, draw_numbers, open_rows
 from implicitmoments.validation import check_whole
@@ -111,29 +111,21 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
     check_whole("max_rows", max_rows, 1)
     if isinstance(X, RowSample):
         return X.take(draw_numbers(len(X.x), max_rows, 0))
-    name = type(model).__name__
     if y is not None and not model.labelled:
         raise InputTypeError(
             "labels_not_used",
-            "{name} has no labels, so that y does not apply; got y of type {given}. Other "
-            "arguments are given by name: ax=…, path=…",
-            name=name,
+            "the model has no labels, so that y of type {given} does not apply; arguments other "
+            "than X and y are given by name: ax=…, path=…",
             given=type(y).__name__,
-        )
-    if model.labelled and y is None and hasattr(X, "__array__"):
-        raise InputError(
-            "labels_missing", "{name} has labels; give the picture `y` too", name=name
         )
     with open_rows(model, X, y, labelled=model.labelled, reset=False) as (opened, _):
         rows = Rows.of(opened)
         n, sample = rows.n, rows.sample(max_rows, 0)
         block = sample.block
         numbers = np.arange(n) if sample.numbers is None else sample.numbers
-    labels = as_floats(block["y"]) if model.labelled else np.zeros(0)
-    target = target_name(model, y)
-    return RowSample(
-        block["x"], as_floats(block["x"]), labels, n, column_names(model), target, numbers
-    )
+    labels, names = as_floats(block["y"]) if model.labelled else np.zeros(0), column_names(model)
+    target, x = target_name(model, y), block["x"]
+    return RowSample(x, as_floats(x), labels, n, names, target, numbers)
 
 
 def count_note(rows: RowSample) -> str:

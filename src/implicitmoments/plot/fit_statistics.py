@@ -10,7 +10,7 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.estimator import counted
-from implicitmoments.picture_data import CHANCE, Choice, NoPictureError, compare_numbers
+from implicitmoments.picture_data import NoPictureError
 from implicitmoments.plot import canvas
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SHOWN = 60  # eigenvalues per moment: more marks would touch each other
 LINEAR = 1e-3  # of the largest eigenvalue: below it the axis is linear
 DECADE = 10.0  # largest over smallest value, from which the axis is logarithmic
+# standard errors within which a difference may be chance (Vuong 1989, a 95 % interval)
+CHANCE = 2.0
 FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
 # keys of stats_ that a picture can show; the first one present is drawn
 HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
@@ -164,9 +166,7 @@ def _draw_loss(ax: Axes, stats: Mapping[str, Any]) -> tuple[str, str]:
     _fit_scale(ax, shown)
     ax.set_ylabel("mean squared error")
     ax.set_xlabel("Gauss–Newton step")
-    unused = stats.get("hypothesis") == "polynomial"
-    note = f"ends at {losses[-1]:.3g}" + ("; the polynomial predicts instead" if unused else "")
-    return "Convergence of the network", note
+    return "Convergence of the network", f"ends at {losses[-1]:.3g}"
 
 
 def _draw_steps(ax: Axes, values: Floats, label: str) -> None:
@@ -201,32 +201,29 @@ def _draw_degrees(
     return "Held-out rows, by degree", "rows that the polynomial was not fitted to"
 
 
-def draw_choice(choice: Choice, ax: Axes) -> None:
-    """Draw BIC above the least, its noise, and which numbers it prefers."""
-    numbers, heights = list(choice.above), list(choice.above.values())
-    noise = [CHANCE * choice.errors.get(k, 0.0) for k in numbers] if choice.errors else None
-    label = f"BIC, ± {CHANCE:g} standard errors" if choice.errors else "BIC"
+def draw_choice(model: Any, ax: Axes) -> None:
+    """Draw BIC of each number of components, above the least, and which numbers it prefers."""
+    scores = model.stats_.get("bic_by_n_components") or {}
+    if len(scores) <= 1:
+        raise _no_picture(model, "numbers of components to compare")
+    errors = model.stats_.get("bic_noise_by_n_components") or {}
+    least, numbers = min(scores, key=scores.__getitem__), sorted(scores)
+    heights = np.array([scores[k] for k in numbers]) - scores[least]
+    noise = CHANCE * np.array([errors.get(k, 0.0) for k in numbers])
+    label = f"BIC, ± {CHANCE:g} standard errors" if errors else "BIC"
     style: Any = {"fmt": "o-", "ms": 4, "capsize": 2, "lw": 1, "color": canvas.ink()}
-    ax.errorbar(numbers, heights, yerr=noise, label=label, **style)
+    ax.errorbar(numbers, heights, yerr=noise if errors else None, label=label, **style)
+    within = int(np.argmax(heights <= noise))  # the first
     mark: Any = {"ms": 9, "ls": "none"}
-    ax.plot(choice.least, 0.0, "D", color=canvas.colour(1), label=f"least: {choice.least}", **mark)
-    if choice.within is not None and choice.within != choice.least:
-        label, height = f"smallest within noise: {choice.within}", choice.above[choice.within]
-        ax.plot(choice.within, height, "s", color=canvas.colour(0), label=label, **mark)
+    ax.plot(least, 0.0, "D", color=canvas.colour(1), label=f"least: {least}", **mark)
+    if errors and numbers[within] != least:
+        mark |= {"color": canvas.colour(0), "label": f"smallest within noise: {numbers[within]}"}
+        ax.plot(numbers[within], heights[within], "s", **mark)
     canvas.whole_numbers(ax)
     ax.set_xlabel("number of components")
     ax.set_ylabel("BIC above the least")
     ax.legend(fontsize="small")
-    note = f"{counted(len(numbers), 'number')} compared; lower is better"
-    canvas.finish(ax, "BIC by number", note)
-
-
-def choice_of(model: Any) -> Choice | None:
-    """Return the comparison by BIC that a model stores; None with fewer than two numbers."""
-    scores: dict[int, float] = model.stats_.get("bic_by_n_components") or {}
-    if len(scores) <= 1:
-        return None
-    return compare_numbers(scores, model.stats_.get("bic_noise_by_n_components") or {})
+    canvas.finish(ax, "BIC by number", f"{len(numbers)} numbers compared; lower is better")
 
 
 def _no_picture(model: Any, what: str) -> NoPictureError:

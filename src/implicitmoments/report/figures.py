@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from implicitmoments.estimator import FittedEstimator
-from implicitmoments.picture_data import CHANCE, LinePicture, Means, NoPictureError, RowSample
+from implicitmoments.picture_data import LinePicture, Means, NoPictureError, RowSample
 from implicitmoments.plot import components, convergence, fit, spectra
-from implicitmoments.plot.fit_statistics import choice_of, draw_choice, step_history
+from implicitmoments.plot.fit_statistics import draw_choice, step_history
 from implicitmoments.plot.groups import Groups
 from implicitmoments.report.group_pictures import (
     PAIRS,
@@ -150,12 +150,11 @@ def fit_figures(
         )
         draw = partial(draw_residuals, groups)
         yield from _figure("residuals", caption, draw, height=_height(groups))
-    choice = choice_of(model)
-    if choice is not None:
-        caption = "BIC of each number of components compared, above the least. Lower is better."
-        if choice.errors:
-            caption += f" Bars: {CHANCE:g} standard errors of the difference from the least."
-        yield from _figure("bic", caption, partial(draw_choice, choice))
+    caption = (
+        "BIC of each number of components compared, above the least. Lower is better. Bars: two "
+        "standard errors of the difference from the least, where they are known."
+    )
+    yield from _figure("bic", caption, partial(draw_choice, model))
 
 
 def method_figures(model: FittedEstimator) -> Iterator[Figure]:

@@ -17,7 +17,6 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from implicitmoments.arrays import as_real_array, to_numpy
-from implicitmoments.column_names import unnamed_columns
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.formats import (
@@ -32,6 +31,7 @@ from implicitmoments.rows.formats import (
 )
 from implicitmoments.rows.passes import Block
 from implicitmoments.rows.table import Table, check_cells, in_blocks_of
+from implicitmoments.validation import unnamed_columns
 
 FilePath: TypeAlias = str | os.PathLike[str]
 

@@ -21,9 +21,9 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from implicitmoments.column_names import unnamed_columns
 from implicitmoments.notes import CodedError, InputError
 from implicitmoments.rows.passes import blocks
+from implicitmoments.validation import unnamed_columns
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
 

@@ -22,7 +22,6 @@ from implicitmoments.arrays import (
     sizes_of,
     to_numpy,
 )
-from implicitmoments.column_names import unnamed_column
 from implicitmoments.notes import InputError
 from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
@@ -213,8 +212,7 @@ def _check_sizes(rows: Rows) -> None:
         if len(lost):
             template = "{column} of {name} has no entry above {smallest:g}, and smaller squares "
             template += "underflow; rescale it, for instance by its standard deviation"
-            column = unnamed_column(int(lost[0]))
-            values = {"name": name, "column": column, "smallest": smallest}
+            values = {"name": name, "column": f"x{lost[0]}", "smallest": smallest}
             raise InputError("entries_too_small", template, **values)
 
 

@@ -18,7 +18,6 @@ from implicitmoments.arrays import (
     move_like,
     namespace_of,
 )
-from implicitmoments.column_names import unnamed_columns
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws
 from implicitmoments.rows.passes import (
@@ -30,7 +29,7 @@ from implicitmoments.rows.passes import (
     fold_blocks,
     weights_of,
 )
-from implicitmoments.validation import check_whole
+from implicitmoments.validation import check_whole, unnamed_columns
 
 # Rows, and numbers of them, that a pass reads at a time where nothing is computed from them.
 READ_ROWS, READ_NUMBERS = 16_384, 2**20

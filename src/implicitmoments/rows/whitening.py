@@ -22,12 +22,12 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.column_names import unnamed_column, unnamed_columns
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows.draws import Integers, KeyGrid
 from implicitmoments.rows.passes import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.rows import Rows, restore_columns
 from implicitmoments.rows.table import Table
+from implicitmoments.validation import unnamed_columns
 
 SMALLEST_VARIANCE = 1e-10  # of correlations, relative to the largest: smaller ones are rounding
 DEPENDENT = 1e-6  # of a column of unit length that is outside of the directions that vary
@@ -305,7 +305,7 @@ class Whitening:
             "columns_collinear",
             "the features are collinear or constant (around column {column}), so their "
             "covariance cannot be inverted; drop that column or reduce by PCA first",
-            column=unnamed_column(int(np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0]))))),
+            column=f"x{np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))}",
         )
 
     @property
