@@ -176,7 +176,7 @@ def _fold_partition(block: Block, measure: Measure, start: int, size: int, check
             check_finite(column, {"x": "X", "counts": "sample_weight"}.get(name, name), start)
         if "counts" in block and bool(namespace_of(block["x"]).any(block["counts"] < 0)):
             template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
-            raise InputError("negative_weight", template, what="negative entries")
+            raise InputError("weights_invalid", template, what="negative entries")
     with threads_for_folds(1):
         return ArrayTable.of(block).fold(measure, size)
 

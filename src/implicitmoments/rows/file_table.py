@@ -295,7 +295,7 @@ def check_numbers(
     if "counts" in block and (block["counts"] < 0).any():
         template = "{file}: `sample_weight` is negative in row {first}, expected at least 0"
         first = first_row + int(np.argmax(block["counts"] < 0))
-        raise InputError("negative_weight", template, file=file, first=first)
+        raise InputError("weights_invalid", template, file=file, first=first)
 
 
 def spool(tables: Iterable[Numbers], width: int, dtype: np.dtype[Any]) -> RawRows:

@@ -264,8 +264,7 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     if sums["negative"] or not n:
         template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
         what = "negative entries" if sums["negative"] else "no entry above 0"
-        code = "negative_weight" if sums["negative"] else "weights_all_zero"
-        raise InputError(code, template, what=what)
+        raise InputError("weights_invalid", template, what=what)
     if not as_counts and (total < n or sums["parts"] or total > MOST_COUNTED):
         rows, total = rows.weighted(n / total), float(n)
     return rows if rows.keep else replace(rows, known=Census(n, total))
