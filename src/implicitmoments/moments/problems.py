@@ -9,13 +9,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
-    Entries,
     Floats,
     as_double,
     as_real_array,
@@ -113,7 +112,7 @@ class HermiteProblem:
             counts = as_real_array(sample_weight, "sample_weight", 1)
             if counts.shape[0] != rows.n or not bool(namespace_of(counts).all(counts >= 0)):
                 template = "sample_weight must have one entry >= 0 for each of {n:count row}"
-                raise InputError("bad_sample_weight", template, n=rows.n)
+                raise InputError("weights_invalid", template, n=rows.n)
             rows = rows.weighted(counts)
         self.rows = rows if whitening is None else whitening.map(rows)
         self.whitening, self._weight = whitening, weight
@@ -411,10 +410,10 @@ class SphericalSpan:
         The Cholesky factor L; None for the identity.
     """
 
-    center: Annotated[Floats, Entries(("d",))]
-    variance: Annotated[float, Entries(("",), variances=True)]
-    basis: Annotated[Floats, Entries(("p d",))]
-    spectrum: Annotated[Floats, Entries(("d",))]
+    center: Floats  # (d,)
+    variance: float
+    basis: Floats  # (p, d)
+    spectrum: Floats  # (d,)
     factor: Floats | None = None
 
     @property
