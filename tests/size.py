@@ -35,6 +35,8 @@ FINISHED = frozenset(
         "plot",
         "report",
         "note codes",
+        "error codes",
+        "arrays",
         "public names",
         TOP_LEVEL,
         "examples",

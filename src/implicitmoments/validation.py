@@ -122,7 +122,7 @@ def check_unknowns(k: int, each: int, n_rows: int) -> None:
         most = n_rows // each
         enough = "use at most `n_components={most}`, or more rows" if most else "use more rows"
         raise InputError(
-            "too_few_rows_for_unknowns",
+            "too_few_rows",
             "`n_components={k}`: {k:,} lines with {each} coefficients each are {total:,} "
             "unknowns, which {n:count row} do not determine; " + enough,
             k=k,

@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from implicitmoments.clustering import pair_test
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.moments import PairwiseDifferenceProblem
-from implicitmoments.moments.mean_span import find_span
+from implicitmoments.moments.problems import find_span
 from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import ArrayTable, MemoryBudget, Rows
 

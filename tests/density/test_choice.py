@@ -13,7 +13,7 @@ from implicitmoments.density import (
     held_out_logs,
     least_degree,
 )
-from implicitmoments.moments.mean_span import find_span
+from implicitmoments.moments.problems import find_span
 from implicitmoments.rows import Rows
 
 

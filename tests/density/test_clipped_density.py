@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from implicitmoments.density import ClippedDensity, Probe, choose_clip, kolmogorov_distance
-from implicitmoments.moments.mean_span import SphericalSpan
+from implicitmoments.moments.problems import SphericalSpan
 from support import refuses
 
 

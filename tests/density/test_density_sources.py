@@ -15,7 +15,7 @@ from implicitmoments import (
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.density import choose_clip, evaluate_rows, expand_means
-from implicitmoments.moments.mean_span import find_span
+from implicitmoments.moments.problems import find_span
 from implicitmoments.rows import ArrayTable, GeneratedTable, MemoryBudget, Rows
 from support import Watched, refuses
 

@@ -24,7 +24,7 @@ from implicitmoments.density import (
     hermite_values,
 )
 from implicitmoments.moments.chain import SymmetricChain, split_order
-from implicitmoments.moments.mean_span import find_span
+from implicitmoments.moments.problems import find_span
 from implicitmoments.paper.projections import hermite_dense
 from implicitmoments.rows import Rows
 from support import chain_of_powers

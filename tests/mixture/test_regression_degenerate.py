@@ -56,9 +56,9 @@ def test_collinear_and_constant_columns(rng):
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_fewer_rows_than_coefficients_are_refused(rng):
     X, y = rng.normal(size=(8, 20)), rng.normal(size=8)
-    with refuses("too_few_rows_for_unknowns", total=21, n=8):
+    with refuses("too_few_rows", total=21, n=8):
         RegressionMixture(1, random_state=0).fit(X, y)
-    with refuses("too_few_rows_for_unknowns", most=2):
+    with refuses("too_few_rows", most=2):
         RegressionMixture(3, random_state=0).fit(X[:, :3], y)
     RegressionMixture(2, fit_intercept=False, random_state=0).fit(X[:, :4], y)
 

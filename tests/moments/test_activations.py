@@ -8,8 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from implicitmoments.moments import Activation, as_activation, cosine, leaky_relu
-from implicitmoments.moments.activations import NAMED, integrate
-from implicitmoments.moments.problems import largest_degree
+from implicitmoments.moments.activations import NAMED, integrate, largest_degree
 from support import refuses
 
 

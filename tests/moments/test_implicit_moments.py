@@ -256,7 +256,7 @@ class TestRequests:
             m.inner(paper.power(x, order), {"x": np.zeros((2, 3))})
 
     def test_points_of_other_features(self, m):
-        with refuses("n_features_differ"):
+        with refuses("wrong_n_features"):
             m.hermite(np.zeros((2, 2)))
         with refuses("not_finite"):
             m.hermite(np.full((2, 3), np.nan))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.moments.mean_span import find_span, smallest_variance
+from implicitmoments.moments.problems import find_span, smallest_variance
 from implicitmoments.rows import Rows
 from support import refuses
 

@@ -136,7 +136,7 @@ class TestWhitening:
         X[:, 2] = 4.0
         with refuses("columns_collinear", column="x2"):
             Whitening.of(ArrayTable(X))
-        with refuses("whitening_needs_two_rows", n=1):
+        with refuses("too_few_rows", n=1):
             Whitening.of(ArrayTable(X[:1]))
 
 
@@ -186,8 +186,8 @@ def test_only_ratios_of_weights_matter():
 @pytest.mark.parametrize(
     ("build", "code"),
     [
-        (lambda X: HermiteProblem(X, sample_weight=-np.ones(50)), "bad_sample_weight"),
-        (lambda X: HermiteProblem(X, sample_weight=np.ones(49)), "bad_sample_weight"),
+        (lambda X: HermiteProblem(X, sample_weight=-np.ones(50)), "weights_invalid"),
+        (lambda X: HermiteProblem(X, sample_weight=np.ones(49)), "weights_invalid"),
         (lambda X: HermiteProblem(X, 3.0), "weight_not_callable"),
         (lambda X: HermiteProblem([["a"]]), "not_numeric"),
         (lambda X: SphericalMixtureProblem(X, center=[1.0]), "wrong_shape"),

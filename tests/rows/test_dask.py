@@ -103,7 +103,7 @@ def test_rows_that_are_refused():
     bad[1_500, 2] = np.nan
     with refuses("not_finite", name="X", first=1_500):
         DaskTable(da.from_array(bad, chunks=(400, 4))).fold(lambda block, rows: {}, 100)
-    with refuses("negative_weight"):
+    with refuses("weights_invalid"):
         DaskTable(da.from_array(X), counts=da.from_array(-COUNTS - 1)).fold(sums, 100)
     with refuses("wrong_length"):
         DaskTable(da.from_array(X), y=da.from_array(Y[:-1]))

@@ -38,10 +38,11 @@ from implicitmoments.estimator import (
     column_names,
 )
 from implicitmoments.evaluation import Predictions, RowFunction
-from implicitmoments.moments.activations import Activation, as_activation
-from implicitmoments.moments.problems import (
+from implicitmoments.moments.activations import (
     HIGHEST_DEGREE,
+    Activation,
     ActivationSumProblem,
+    as_activation,
     largest_degree,
     parity_note,
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
@@ -16,7 +16,6 @@ from scipy.optimize import nnls
 from implicitmoments.arrays import (
     TINY,
     Array,
-    Entries,
     Floats,
     as_double,
     machine_epsilon,
@@ -41,11 +40,10 @@ NEGLIGIBLE = 1e-9  # relative size below which a weight or a curvature is roundi
 class Network:
     """Weights, unit directions and biases of a sum of activations."""
 
-    weights: Annotated[Floats, Entries(("k",))]
-    directions: Annotated[Floats, Entries(("k d",))]
+    weights: Floats  # (k,)
+    directions: Floats  # (k, d)
     activation: Activation
-    # None for a model without them
-    biases: Annotated[Floats | None, Entries(("k",))] = None
+    biases: Floats | None = None  # (k,), None for a model without them
     positive: bool = True  # weights are kept positive
 
     def __call__(self, x: Array) -> Array:

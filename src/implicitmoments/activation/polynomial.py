@@ -36,6 +36,7 @@ from implicitmoments.arrays import (
     pair_rows,
     to_numpy,
 )
+from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.moments.chain import Frame, SymmetricChain, contracted_forms, split_order
 from implicitmoments.moments.components import spectrum_stats
 from implicitmoments.moments.implicit import (
@@ -44,7 +45,6 @@ from implicitmoments.moments.implicit import (
     StepReport,
     estimate_moments,
 )
-from implicitmoments.moments.problems import ActivationSumProblem
 from implicitmoments.notes import Note
 from implicitmoments.rows import Block, Rows, Sums, weights_of
 

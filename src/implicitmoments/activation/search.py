@@ -28,7 +28,7 @@ from implicitmoments.activation.network import (
 )
 from implicitmoments.activation.polynomial import label_moments, with_points
 from implicitmoments.arrays import TINY, Array, Floats
-from implicitmoments.moments.problems import ActivationSumProblem
+from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
 
 Move: TypeAlias = Callable[[Rows, FittedNetwork], FittedNetwork | None]

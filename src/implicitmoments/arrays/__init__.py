@@ -1,6 +1,5 @@
 """Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing."""
 
-from implicitmoments.arrays.entries import Entries
 from implicitmoments.arrays.kernels import (
     descending_eigh,
     dot_rows,

@@ -36,7 +36,7 @@ from implicitmoments.estimator import FEATURES, Check, FittedEstimator, as_float
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
-from implicitmoments.moments.mean_span import SphericalSpan, find_span, smallest_variance
+from implicitmoments.moments.problems import SphericalSpan, find_span, smallest_variance
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import OVERLAP, Distribution, FitView, Means, RowSample
 from implicitmoments.rows import (

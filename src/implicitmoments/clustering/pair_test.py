@@ -35,8 +35,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.implicit import FramedRows, ImplicitMoments, estimate_moments
-from implicitmoments.moments.mean_span import SphericalSpan, find_span
-from implicitmoments.moments.problems import PairwiseDifferenceProblem
+from implicitmoments.moments.problems import PairwiseDifferenceProblem, SphericalSpan, find_span
 from implicitmoments.rows import Block, Integers, Rows, Sums, mean_and_covariance, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

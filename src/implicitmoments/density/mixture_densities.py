@@ -28,9 +28,8 @@ from implicitmoments.density.regression_density import (
 from implicitmoments.estimator import FOUND, Table, as_floats, column_names
 from implicitmoments.evaluation import RowFunction, evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
-from implicitmoments.moments.mean_span import (
+from implicitmoments.moments.problems import (
     SphericalSpan,
-    WhitenedSpan,
     find_span,
     smallest_variance,
 )
@@ -159,7 +158,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         "center_": np.ndarray,
         "hypothesis_": ClippedDensity,
     }
-    records = (JointExpansion, SphericalSpan, WhitenedSpan)
+    records = (JointExpansion, SphericalSpan)
     captions: ClassVar[Mapping[str, str]] = {
         **ExpandedDensity.captions,
         "spectra": "Variance of the rows beyond the noise along each principal direction. Filled: "
@@ -183,12 +182,11 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _learn(self, rows: Rows) -> RatioModel:
         """Reduce to the span of the means, about the Gaussian at the mean of the rows."""
         k = self.n_components
-        reference: SphericalSpan | WhitenedSpan
         if np.ndim(self.variance) == 2:
             factor = factor_covariance(self.variance, rows.table.n_features, rows.columns)
             rows = rows.mapped(linear=whitener_of(factor))
             span = find_span(rows, k, 1.0)
-            reference = WhitenedSpan(span, factor)
+            reference = replace(span, factor=factor)
         else:
             reference = span = find_span(rows, k, check_variance(self.variance))
         on_span = rows.mapped(span.center, span.basis.T / span.sigma)
@@ -219,15 +217,15 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _store(self, density: ClippedDensity, like: Array) -> Notes:
         stats = self.stats_
         span: Any = density.reference
-        self.hypothesis_, self.variance_ = density, span.variance
+        self.hypothesis_, self.variance_ = density, span.covariance
         if np.ndim(self.variance_) == 2:
             self.variance_ = restore_matrices(self.variance_, self._constants)
-        self.center_ = move_like(restore_columns(span.center, self._constants), like)
+        center = span.restore(np.zeros((1, span.p)))[0]
+        self.center_ = move_like(restore_columns(center, self._constants), like)
         notes = Notes()
         flat = stats.pop("smallest_variance")
         if flat is not None:
-            variance = 1.0 if isinstance(span, WhitenedSpan) else span.variance
-            notes.append(Note("flat_direction", {"ratio": flat, "variance": variance}))
+            notes.append(Note("flat_direction", {"ratio": flat, "variance": span.variance}))
         return notes
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
@@ -248,7 +246,7 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _component_view(self, rows: RowSample) -> Densities:
         span: Any = self.hypothesis_.reference
-        basis = restore_columns(span.basis, self._constant_values, 0.0)
+        basis = restore_columns(span.directions, self._constant_values, 0.0)
         leading = np.arange(len(basis), 0, -1.0)[:, None] * basis
         logs = as_floats(self.score_samples(rows.given))
         return Densities(leading, as_floats(self.center_), logs, "log density")

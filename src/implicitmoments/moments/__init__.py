@@ -2,6 +2,7 @@
 
 from implicitmoments.moments.activations import (
     Activation,
+    ActivationSumProblem,
     as_activation,
     cosine,
     leaky_relu,
@@ -9,7 +10,6 @@ from implicitmoments.moments.activations import (
 from implicitmoments.moments.components import Components
 from implicitmoments.moments.implicit import ImplicitMoments, implicit_moments
 from implicitmoments.moments.problems import (
-    ActivationSumProblem,
     HermiteProblem,
     PairwiseDifferenceProblem,
     RegressionMixtureProblem,

@@ -1,6 +1,7 @@
-r"""Activations: functions of one variable, with Hermite coefficients by quadrature (section 4.2).
+r"""Sums of activations (section 4.2): the functions, their Hermite coefficients, the problem.
 
-The coefficient of order t is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]` for a standard normal G.
+The coefficient of order t is :math:`c_{\sigma,t} = E[\sigma(G) h_t(G)]` for a standard normal G,
+by quadrature.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.moments.problems import HermiteProblem
+from implicitmoments.notes import InputError, InputTypeError, Note
+from implicitmoments.rows import Block, Rows, Table, Whitening
 from implicitmoments.validation import check_number, check_positive_number
 
 Function: TypeAlias = Callable[[Array], Array]
 
 ORDERS = 48  # tabulated; higher orders are integrated when they are needed
+HIGHEST_DEGREE = 20  # of a sum of activations
 STEP = 1e-6  # of a central difference: near the cube root of the rounding error
 SMALLEST_COEFFICIENT = 1e-12  # below it a coefficient is rounding
 NODES = 16  # of a Gauss-Legendre panel
@@ -416,3 +420,153 @@ def as_activation(given: str | Activation | Function) -> Activation:
         "{given!r}",
         given=given,
     )
+
+
+class ActivationSumProblem(HermiteProblem):
+    r"""Moments of the directions of :math:`y = \sum_i w_i \sigma(v_i \cdot x)`, x from N(0, I).
+
+    Lemma 4.12: :math:`E[y\, H_t(x)] = c_{\sigma,t} \sum_i w_i v_i^{\otimes t}`. Labels may carry
+    noise of mean zero. With biases, :math:`\sigma(v_i \cdot x + b_i)` has coefficients
+    :math:`c_t(b_i) = E[\sigma(G + b_i) h_t(G)]` of its own, which remain in the moments:
+    :math:`M_t = \sum_i w_i c_t(b_i) v_i^{\otimes t}`, with weights that depend on the order.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features), or Rows or Table with a column ``y``
+    y : array of shape (n_samples,), or None for Rows and Table
+    activation : str, Activation or callable
+        The function :math:`\sigma`, as accepted by :func:`as_activation`.
+    biased : bool, default False
+        Whether components have biases.
+    whitening : Whitening, optional
+        Standardises the points first; the directions are those of whitened points.
+    sample_weight : array of shape (n_samples,), optional
+        Multiplicity of each row.
+
+    See Also
+    --------
+    Activation : A function and its Hermite coefficients.
+    implicitmoments.ActivationSumRegressor : A sum of known activations of hidden directions.
+
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, y, _ = im.datasets.make_activation_sum(20_000, 3, 6, random_state=0)
+    >>> problem = im.moments.ActivationSumProblem(X, y, "relu")
+    >>> im.implicit_moments(problem, n_components=3, order=2).components()
+    <3 of 3 components resolved>
+    """
+
+    reduces = True
+
+    def __init__(
+        self,
+        X: Array | Table | Rows,
+        y: Array | None,
+        activation: str | Activation | Function,
+        *,
+        biased: bool = False,
+        whitening: Whitening | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
+        super().__init__(X, y=y, sample_weight=sample_weight, whitening=whitening)
+        self.activation, self.biased = as_activation(activation), biased
+
+    def of(self, rows: Rows) -> ActivationSumProblem:
+        """Return the problem of other rows, already whitened.
+
+        Parameters
+        ----------
+        rows : Rows
+            With labels.
+
+        Returns
+        -------
+        ActivationSumProblem
+        """
+        return ActivationSumProblem(rows, None, self.activation, biased=self.biased)
+
+    @property
+    def parity(self) -> int:
+        r"""The sign in :math:`\sigma(-u) = \pm \sigma(u)`: 1 if even, −1 if odd, 0 if neither."""
+        odd, even = (any(map(self.activation.has_order, range(i, 20, 2))) for i in (1, 0))
+        return int(even) - int(odd)
+
+    def has_order(self, order: int) -> bool:
+        """Return whether the moment of this order can be estimated."""
+        return self.biased or self.activation.has_order(order)
+
+    def coefficient(self, order: int) -> float:
+        """Return the Hermite coefficient by which the moment of the labels is divided.
+
+        Parameters
+        ----------
+        order : int
+
+        Returns
+        -------
+        float
+            1 with biases: coefficients remain in the moments.
+        """
+        return 1.0 if self.biased else self.activation.coefficient(order)
+
+    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
+        """Replace y by its residual after the known lower orders."""
+        for m, answer in lower.items():
+            weights = weights - answer * (self.coefficient(m) / self._divisor(order))
+        return weights
+
+    def _divisor(self, order: int) -> float:
+        return self.coefficient(order) * math.sqrt(math.factorial(order))
+
+    def weigh(self, order: int, rows: Block) -> Array:
+        r"""Return :math:`y / (c_t \sqrt{t!})`, or :math:`y / \sqrt{t!}` with biases."""
+        return rows["y"] / self._divisor(order)
+
+
+def largest_degree(
+    activation: Activation, at_most: int, least: int = 1, *, biased: bool = False
+) -> int:
+    """Return the largest degree whose subspaces the moments of an activation determine.
+
+    A subspace needs the even order 2n, or the odd order below it. With biases there are moments of
+    every order, unless the activation is linear.
+    """
+    if not any(map(activation.has_order, range(2, HIGHEST_DEGREE + 1))):
+        raise InputError(
+            "activation_linear",
+            "{name} is linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
+            "functions is one linear function; use linear regression",
+            name=activation.name,
+        )
+    if biased:
+        return at_most
+    present = [activation.has_order(t) for t in range(at_most + 2)]
+    missing = (n for n in range(1, at_most + 1, 2) if not (present[n] or present[n + 1]))
+    largest = next(missing, at_most + 1) - 1
+    if largest < least:
+        raise InputError(
+            "coefficient_zero",
+            "the Hermite coefficients of {name} of orders {order} and {after} are zero, and the "
+            "moment of one of them is needed for degree {degree} (Theorem 4.7); use a degree up "
+            "to {largest}, or another activation",
+            name=activation.name,
+            order=largest + 1,
+            after=largest + 2,
+            degree=least,
+            largest=largest,
+        )
+    return largest
+
+
+def parity_note(activation: Activation) -> Note | None:
+    """Note that one parity nearly vanishes: a phase near a multiple of π/2 (Remark 4.11).
+
+    Below a hundredth of the energy, moments of the weak parity take 100 times the rows.
+    """
+    energies = [activation.coefficient(t) ** 2 for t in range(2, 11)]
+    even, odd = sum(energies[::2]), sum(energies[1::2])
+    if 0 < min(even, odd) < 0.01 * max(even, odd):
+        parity = "even" if even > odd else "odd"
+        return Note("nearly_symmetric", {"name": activation.name, "parity": parity})
+    return None

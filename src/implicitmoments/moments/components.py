@@ -52,7 +52,6 @@ LARGEST_RATIO = 0.15  # of second to first eigenvalue; more is no square of one 
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
 AT_THE_FLOOR = 1.05  # noise floors below which a component is noise
 CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
-LARGEST_EXCESS = 1.25  # of the sum of the weights over the mean of c_0
 CERTAIN = 3.0  # standard errors beyond which a number is not 0
 N_STARTS = 3  # of the decomposition, from random orthogonal matrices
 MAX_ITERATIONS = 50  # about 12 are needed; more only where noise exceeds the components
@@ -142,21 +141,6 @@ def second_moment_floor(n_features: int, n_rows: float) -> float:
     return (1 + math.sqrt(n_features / max(n_rows, 1.0))) ** 2 - 1
 
 
-@dataclass(frozen=True, eq=False)
-class Decoded:
-    """Components before any are rejected, the strongest first."""
-
-    weights: Floats  # (k,)
-    vectors: Floats  # (k, d), in the user's coordinates
-    errors: Floats  # (k,), as lengths
-    signs: Floats  # (k,), of the vectors: 0 where they are not known
-    ratios: Floats  # (k,), second over first eigenvalue of each component as a matrix
-    strengths: Floats  # (k,), contribution of each component to M_4, as an eigenvalue
-    spectrum: Floats  # eigenvalues of M_4
-    floor: float  # their noise floor
-    residual: float  # norm of M_6 less the components, over its noise
-
-
 def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Components:
     r"""Resolve k components by :math:`M_4` and :math:`M_6`.
 
@@ -175,16 +159,18 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
     window = open_window(identity_chain(low.frame), k)
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)
-    if max(k, window.dim) > LARGEST_WINDOW or k > window.dim:
-        values = {"which": list(range(k)), "room": min(room, LARGEST_WINDOW)}
-        note = Note("components_unresolved", values)
-        lost, vectors = np.zeros(k, dtype=bool), np.full((k, problem.n_features), np.nan)
-        return Components(nan, vectors, lost, nan, Notes([note]), vectors, nothing, 0.0)
-    return resolve(decode(replace(view, frame=low.frame), low, window, k, seed), low, room)
+    if max(k, window.dim) <= LARGEST_WINDOW and k <= window.dim:
+        return decode(replace(view, frame=low.frame), low, window, k, room, seed)
+    values = {"which": list(range(k)), "room": min(room, LARGEST_WINDOW)}
+    lost, vectors = np.zeros(k, dtype=bool), np.full((k, problem.n_features), np.nan)
+    notes = Notes([Note("components_unresolved", values)])
+    return Components(nan, vectors, lost, nan, notes, vectors, nothing, 0.0)
 
 
-def decode(rows: FramedRows, low: DecodingFrame, window: Window, k: int, seed: int) -> Decoded:
-    """Decode k components from moments of orders 4 and 6."""
+def decode(
+    rows: FramedRows, low: DecodingFrame, window: Window, k: int, room: int, seed: int
+) -> Components:
+    """Decode k components from moments of orders 4 and 6; at most ``room`` can be resolved."""
     # 1. M_4, and the whitening of its top k directions V.
     moment = rows.even_moment(window)
     top, fourth = leading_subspace(moment, window, k), moment.map(to_numpy)
@@ -201,26 +187,32 @@ def decode(rows: FramedRows, low: DecodingFrame, window: Window, k: int, seed: i
         found = read_vectors(low, window, own, half)[0]
         halves.append(found * sign_of(np.sum(found * coordinates, axis=1))[:, None])
     signs = find_signs(rows, window, V / np.sqrt(e), U, coordinates)
-    left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
-    # 4. Weights by least squares, and errors from the halves.
+    # 4. Weights by least squares, and errors from the halves; the strongest component first.
     unit, problem = low.frame.scale**4, rows.problem
+    spectrum, floor = top.spectrum * unit, top.floor * unit
     weights = fit_squares(squares_of(window, coordinates), fourth.value)
     strengths = weights * np.sum(coordinates**2, axis=1) ** 2 * unit
     found = low.original(coordinates * sign_of(signs)[:, None])
     vectors = problem.original_vectors(found)
     moved = problem.original_vectors(found + low.deviations(*halves)) - vectors
-    errors, order = np.linalg.norm(moved, axis=1), np.argsort(-strengths, kind="stable")
-    return Decoded(
-        weights[order],
-        vectors[order],
-        errors[order],
-        signs[order],
-        ratios[order],
-        strengths[order],
-        top.spectrum * unit,
-        top.floor * unit,
-        float(np.linalg.norm(left)) / max(float(np.linalg.norm(sixth.half_difference)), TINY),
-    )
+    order = np.argsort(-strengths, kind="stable")  # independent of the random start
+    weights, vectors, errors = weights[order], vectors[order], np.linalg.norm(moved, axis=1)[order]
+    # 5. Components that are squares, beyond the noise, and apart from the others are resolved.
+    resolved = (ratios < LARGEST_RATIO) & (strengths > AT_THE_FLOOR * floor)
+    resolved = resolved[order] & (errors < LARGEST_ERROR * nearest(vectors)) & (k <= room)
+    left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
+    noise = max(float(np.linalg.norm(sixth.half_difference)), TINY)
+    ratio = float(spectrum[k] / max(floor, TINY)) if k < len(spectrum) else 0.0
+    more = min(ratio, float(np.linalg.norm(left)) / noise) > CLEARLY_MORE
+    notes = Notes([Note("more_components_likely", {"k": k, "ratio": ratio})] if more else [])
+    if not resolved.all():
+        lost = np.flatnonzero(~resolved).tolist()
+        notes.append(Note("components_unresolved", {"which": lost, "room": room}))
+    unsigned = np.flatnonzero(resolved & (signs == 0)[order]).tolist()
+    if unsigned:
+        notes.append(Note("directions_not_identified", {"which": unsigned, "what": "signs"}))
+    shown = np.where(resolved, weights, np.nan), np.where(resolved[:, None], vectors, np.nan)
+    return Components(*shown, resolved, errors, notes, vectors, spectrum, floor)
 
 
 def sign_of(numbers: Floats) -> Floats:
@@ -228,31 +220,12 @@ def sign_of(numbers: Floats) -> Floats:
     return np.where(numbers < 0, -1.0, 1.0)
 
 
-def resolve(found: Decoded, low: DecodingFrame, room: int) -> Components:
-    """Accept components that are squares, beyond the noise, and apart from the others."""
-    k, notes = len(found.weights), []
-    nearest = np.linalg.norm(found.vectors, axis=1)  # for a single component its length
-    if k > 1:
-        apart = np.linalg.norm(found.vectors[:, None] - found.vectors[None], axis=2)
-        nearest = (apart + np.diag(np.full(k, np.inf))).min(axis=1)
-    resolved = (found.ratios < LARGEST_RATIO) & (found.strengths > AT_THE_FLOOR * found.floor)
-    resolved &= found.errors < LARGEST_ERROR * nearest
-    ratio = found.spectrum[k] / max(found.floor, TINY) if k < len(found.spectrum) else 0.0
-    if min(ratio, found.residual) > CLEARLY_MORE:
-        notes.append(Note("more_components_likely", {"k": k, "ratio": float(ratio)}))
-    total = float(np.sum(found.weights[resolved]))
-    if k > room or (low.mass is not None and total > LARGEST_EXCESS * abs(low.mass)):
-        resolved[:] = False
-    if not resolved.all():
-        values = {"which": np.flatnonzero(~resolved).tolist(), "room": room}
-        notes.append(Note("components_unresolved", values))
-    unsigned = np.flatnonzero(resolved & (found.signs == 0)).tolist()
-    if unsigned:
-        notes.append(Note("directions_not_identified", {"which": unsigned, "what": "signs"}))
-    weights = np.where(resolved, found.weights, np.nan)
-    vectors = np.where(resolved[:, None], found.vectors, np.nan)
-    measured = (found.errors, Notes(notes), found.vectors, found.spectrum, found.floor)
-    return Components(weights, vectors, resolved, *measured)
+def nearest(vectors: Floats) -> Floats:
+    """Return the distance of each vector from the nearest other; a single one from 0."""
+    if len(vectors) == 1:
+        return np.asarray(np.linalg.norm(vectors, axis=1))
+    apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
+    return np.asarray((apart + np.diag(np.full(len(vectors), np.inf))).min(axis=1))
 
 
 def identity_chain(frame: Frame) -> SymmetricChain:
@@ -267,7 +240,6 @@ class DecodingFrame:
     frame: Frame
     second: Floats  # M_2 in the frame, without the height
     rank: int  # directions of M_2 above its noise
-    mass: float | None  # the sum of the weights of all components, if the problem has order 0
     # half the differences of two halves, off the span: a vector with coordinates z in the basis
     # moves by ``z @ leak``, and all move by ``shift``
     leak: Floats
@@ -293,10 +265,10 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     signs and short vectors too.
     """
     problem, d = view.problem, view.problem.n_features
-    splits = [s for s in ((0, 0), (0, 1), (1, 1)) if problem.has_order(sum(s))]
+    splits = [s for s in ((0, 1), (1, 1)) if problem.has_order(sum(s))]
     forms = view.forms(identity_chain(view.frame), splits)
     means = {split: mean.map(to_numpy) for split, mean in forms.items()}
-    second, mass = means[1, 1], means.get((0, 0))
+    second = means[1, 1]
     center: Floats = np.zeros(d)
     shift: Floats = np.zeros(d)
     if problem.uniform:
@@ -309,20 +281,17 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
         second = SplitMean((moved[0], moved[1]), second.counts)
     top = leading_subspace(second, open_window(SymmetricChain((), np.eye(d)), k), k)
     V, e = top.vectors[:, :k], top.spectrum[:k]
-    known = None if mass is None else float(mass.value[0, 0])
-    length = math.sqrt(max(float(np.sum(e)) / abs(known or 1.0), 1e-6))
+    length = math.sqrt(max(float(np.sum(e)), 1e-6))
     basis, like = np.ascontiguousarray(V.T) if d > k else np.eye(d), view.frame.basis
     height = HEIGHT * length if problem.uniform else None
     frame = Frame(move_like(basis, like), move_like(center, like), length, height)
     # a direction below the noise floor contains no vector whose error matters
     clear, off = e > MARGIN * top.floor, np.eye(d) - basis.T @ basis
-    leak = np.zeros((len(basis), d))
-    if d > k:
-        leak = np.where(clear, 1 / np.maximum(e, TINY), 0.0)[:, None] * (
-            V.T @ second.half_difference @ off
-        )
+    inverse = np.where(clear, 1 / np.maximum(e, TINY), 0.0)
+    drift = inverse[:, None] * (V.T @ second.half_difference @ off)
+    leak = drift if d > k else np.zeros((d, d))
     inside = basis @ second.value @ basis.T / length**2
-    return DecodingFrame(frame, inside, int(np.sum(clear)), known, leak, shift @ off)
+    return DecodingFrame(frame, inside, int(np.sum(clear)), leak, shift @ off)
 
 
 def whitened_sixth(rows: FramedRows, window: Window, whitener: Floats) -> SplitMean:

@@ -356,7 +356,7 @@ class ImplicitMoments:
         given, d = int(x.shape[1]), self.problem.n_features
         if given != d:
             template = "points have {n_features} features, the problem has {expected}"
-            raise InputError("n_features_differ", template, n_features=given, expected=d)
+            raise InputError("wrong_n_features", template, n_features=given, expected=d)
         check_finite(x, "points")
         size = DEFAULT_BUDGET.rows_per_block(self.chain.width, x)
         pieces = blocks(range(int(x.shape[0])), size)

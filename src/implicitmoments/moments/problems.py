@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,26 +18,30 @@ from implicitmoments.arrays import (
     Floats,
     as_double,
     as_real_array,
+    dot_rows,
     index_like,
+    move_like,
     namespace_of,
     to_numpy,
 )
-from implicitmoments.moments.activations import Activation, Function, as_activation
-from implicitmoments.notes import InputError, InputTypeError, Note
+from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows import (
     Block,
+    RowDraws,
     Rows,
     Sums,
     Table,
     Whitening,
     factor_covariance,
+    mean_and_covariance,
     weights_of,
     whitener_of,
 )
 from implicitmoments.validation import check_positive_number
 
 HIGHEST_ORTHOGONAL = 9  # moments of y up to twice that degree are used
-HIGHEST_DEGREE = 20  # of a sum of activations
+SMALLEST_VARIANCE = 1e-12  # of the largest: below it rows lie in a subspace
+SHRUNK = 0.8  # a variance below this part of the noise is not noise
 
 
 class HermiteProblem:
@@ -107,7 +112,7 @@ class HermiteProblem:
             counts = as_real_array(sample_weight, "sample_weight", 1)
             if counts.shape[0] != rows.n or not bool(namespace_of(counts).all(counts >= 0)):
                 template = "sample_weight must have one entry >= 0 for each of {n:count row}"
-                raise InputError("bad_sample_weight", template, n=rows.n)
+                raise InputError("weights_invalid", template, n=rows.n)
             rows = rows.weighted(counts)
         self.rows = rows if whitening is None else whitening.map(rows)
         self.whitening, self._weight = whitening, weight
@@ -382,151 +387,151 @@ def orthogonal_polynomial(powers: Floats, degree: int) -> Floats:
     return coefficients
 
 
-class ActivationSumProblem(HermiteProblem):
-    r"""Moments of the directions of :math:`y = \sum_i w_i \sigma(v_i \cdot x)`, x from N(0, I).
+@dataclass(frozen=True, eq=False)
+class SphericalSpan:
+    r"""Coordinates on the span of the means of a spherical mixture, in units of its noise.
 
-    Lemma 4.12: :math:`E[y\, H_t(x)] = c_{\sigma,t} \sum_i w_i v_i^{\otimes t}`. Labels may carry
-    noise of mean zero. With biases, :math:`\sigma(v_i \cdot x + b_i)` has coefficients
-    :math:`c_t(b_i) = E[\sigma(G + b_i) h_t(G)]` of its own, which remain in the moments:
-    :math:`M_t = \sum_i w_i c_t(b_i) v_i^{\otimes t}`, with weights that depend on the order.
+    For components of a known covariance :math:`\Sigma = L L^\top` all attributes but the factor
+    are those of whitened rows, :math:`L^{-1} x`, whose noise is standard.
+
+    Attributes
+    ----------
+    center : array of shape (d,)
+        The mean of the rows.
+    variance : float
+        The common variance of the components.
+    basis : array of shape (p, d)
+        The top p = min(k − 1, d) eigenvectors of the covariance: the means of k components lie
+        in a translate of a (k − 1)-dimensional subspace.
+    spectrum : array of shape (d,)
+        Eigenvalues of the covariance over the variance, in decreasing order. The covariance of
+        the coordinates is the diagonal matrix of the first p.
+    factor : array of shape (d, d), optional
+        The Cholesky factor L; None for the identity.
+    """
+
+    center: Floats  # (d,)
+    variance: float
+    basis: Floats  # (p, d)
+    spectrum: Floats  # (d,)
+    factor: Floats | None = None
+
+    @property
+    def p(self) -> int:
+        """Number of coordinates."""
+        return int(self.basis.shape[0])
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise."""
+        return math.sqrt(self.variance)
+
+    @property
+    def covariance(self) -> Any:
+        """The variance of the components, or their covariance (d, d)."""
+        return self.variance if self.factor is None else self.factor @ self.factor.T
+
+    @property
+    def directions(self) -> Floats:
+        """Directions (p, d) along which coordinates are measured."""
+        return self.basis if self.factor is None else self.basis @ np.linalg.inv(self.factor)
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the rows along the coordinates, (p,)."""
+        return self.spectrum[: self.p]
+
+    @property
+    def squared_radius(self) -> float:
+        r"""The mean of :math:`\|\mu_i\|^2` in units of the noise: the trace of :math:`M_2`."""
+        return float(np.sum(np.maximum(self.spectrum[: self.p] - 1.0, 0.0)))
+
+    def points(self, block: Block) -> Array:
+        """Return the rows (n, d) of a block."""
+        return block["x"]
+
+    def _centred(self, X: Array) -> Array:
+        white = X if self.factor is None else X @ move_like(whitener_of(self.factor), X)
+        return white - move_like(self.center, X)[None, :]
+
+    def coordinates(self, X: Array) -> Array:
+        """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
+        basis = move_like(self.basis, X)
+        return self._centred(X) @ namespace_of(X).matrix_transpose(basis) / self.sigma
+
+    def restore(self, coordinates: Floats, off: Floats | float = 0.0) -> Floats:
+        """Map coordinates (n, p), and noise off the span (n, d), back to rows (n, d)."""
+        rows: Floats = self.sigma * (coordinates @ self.basis + off) + self.center
+        return rows if self.factor is None else rows @ self.factor.T
+
+    def log_density(self, X: Array) -> Array:
+        """Return the logarithm of G, the Gaussian at the centre, at rows (n, d)."""
+        moved = self._centred(X)
+        volume = X.shape[1] / 2 * math.log(2 * math.pi * self.variance)
+        if self.factor is not None:
+            volume += float(np.sum(np.log(np.diagonal(self.factor))))
+        return -dot_rows(moved, moved) / (2 * self.variance) - volume
+
+    def complete(self, coordinates: Floats, rng: RowDraws) -> Floats:
+        """Return rows (n, d) with these coordinates, drawn from G otherwise."""
+        noise = rng.normal(len(self.center))
+        return self.restore(coordinates, noise - (noise @ self.basis.T) @ self.basis)
+
+
+def find_span(rows: Rows, k: int, variance: float | None) -> SphericalSpan:
+    """Reduce to the span of the means (first step of the proof of Theorem 4.19), in one pass.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features), or Rows or Table with a column ``y``
-    y : array of shape (n_samples,), or None for Rows and Table
-    activation : str, Activation or callable
-        The function :math:`\sigma`, as accepted by :func:`as_activation`.
-    biased : bool, default False
-        Whether components have biases.
-    whitening : Whitening, optional
-        Standardises the points first; the directions are those of whitened points.
-    sample_weight : array of shape (n_samples,), optional
-        Multiplicity of each row.
-
-    See Also
-    --------
-    Activation : A function and its Hermite coefficients.
-    implicitmoments.ActivationSumRegressor : A sum of known activations of hidden directions.
-
-    Examples
-    --------
-    >>> import implicitmoments as im
-    >>> X, y, _ = im.datasets.make_activation_sum(20_000, 3, 6, random_state=0)
-    >>> problem = im.moments.ActivationSumProblem(X, y, "relu")
-    >>> im.implicit_moments(problem, n_components=3, order=2).components()
-    <3 of 3 components resolved>
+    k : int
+        Number of components.
+    variance : float or None
+        The common variance; None to take the mean of the d − k + 1 smallest eigenvalues of the
+        covariance, off the span.
     """
-
-    reduces = True
-
-    def __init__(
-        self,
-        X: Array | Table | Rows,
-        y: Array | None,
-        activation: str | Activation | Function,
-        *,
-        biased: bool = False,
-        whitening: Whitening | None = None,
-        sample_weight: Array | None = None,
-    ) -> None:
-        super().__init__(X, y=y, sample_weight=sample_weight, whitening=whitening)
-        self.activation, self.biased = as_activation(activation), biased
-
-    def of(self, rows: Rows) -> ActivationSumProblem:
-        """Return the problem of other rows, already whitened.
-
-        Parameters
-        ----------
-        rows : Rows
-            With labels.
-
-        Returns
-        -------
-        ActivationSumProblem
-        """
-        return ActivationSumProblem(rows, None, self.activation, biased=self.biased)
-
-    @property
-    def parity(self) -> int:
-        r"""The sign in :math:`\sigma(-u) = \pm \sigma(u)`: 1 if even, −1 if odd, 0 if neither."""
-        odd, even = (any(map(self.activation.has_order, range(i, 20, 2))) for i in (1, 0))
-        return int(even) - int(odd)
-
-    def has_order(self, order: int) -> bool:
-        """Return whether the moment of this order can be estimated."""
-        return self.biased or self.activation.has_order(order)
-
-    def coefficient(self, order: int) -> float:
-        """Return the Hermite coefficient by which the moment of the labels is divided.
-
-        Parameters
-        ----------
-        order : int
-
-        Returns
-        -------
-        float
-            1 with biases: coefficients remain in the moments.
-        """
-        return 1.0 if self.biased else self.activation.coefficient(order)
-
-    def reduce(self, order: int, weights: Array, lower: Mapping[int, Array]) -> Array:
-        """Replace y by its residual after the known lower orders."""
-        for m, answer in lower.items():
-            weights = weights - answer * (self.coefficient(m) / self._divisor(order))
-        return weights
-
-    def _divisor(self, order: int) -> float:
-        return self.coefficient(order) * math.sqrt(math.factorial(order))
-
-    def weigh(self, order: int, rows: Block) -> Array:
-        r"""Return :math:`y / (c_t \sqrt{t!})`, or :math:`y / \sqrt{t!}` with biases."""
-        return rows["y"] / self._divisor(order)
+    moments = mean_and_covariance(rows)
+    values, vectors = (a[..., ::-1] for a in np.linalg.eigh(moments.covariance))
+    p = min(k - 1, rows.n_features)
+    if variance is None:
+        variance = _noise_variance(values, p, k, moments.n)
+    basis = np.ascontiguousarray(vectors[:, :p].T)
+    return SphericalSpan(moments.mean, variance, basis, values / variance)
 
 
-def largest_degree(
-    activation: Activation, at_most: int, least: int = 1, *, biased: bool = False
-) -> int:
-    """Return the largest degree whose subspaces the moments of an activation determine.
+def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
+    """Average the eigenvalues off the span.
 
-    A subspace needs the even order 2n, or the odd order below it. With biases there are moments of
-    every order, unless the activation is linear.
+    Zeros of constant and dependent columns are left out; with fewer rows than features other
+    eigenvalues are 0 too, and count.
     """
-    if not any(map(activation.has_order, range(2, HIGHEST_DEGREE + 1))):
+    d = len(values)
+    if p == d:
         raise InputError(
-            "activation_linear",
-            "{name} is linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
-            "functions is one linear function; use linear regression",
-            name=activation.name,
+            "variance_not_estimable",
+            "the noise variance is estimated from directions orthogonal to the means, and "
+            "`n_components={k}` may span all {d:count feature}; set `variance`, or use "
+            "`n_components={d}` or fewer",
+            k=k,
+            d=d,
         )
-    if biased:
-        return at_most
-    present = [activation.has_order(t) for t in range(at_most + 2)]
-    missing = (n for n in range(1, at_most + 1, 2) if not (present[n] or present[n + 1]))
-    largest = next(missing, at_most + 1) - 1
-    if largest < least:
+    least = SMALLEST_VARIANCE * max(float(values[0]), np.finfo(np.float64).tiny)
+    off = values[p:]
+    varying = off[off > least] if n > d else off
+    estimate = float(np.mean(varying)) if len(varying) else 0.0
+    if not estimate > least:
         raise InputError(
-            "coefficient_zero",
-            "the Hermite coefficients of {name} of orders {order} and {after} are zero, and the "
-            "moment of one of them is needed for degree {degree} (Theorem 4.7); use a degree up "
-            "to {largest}, or another activation",
-            name=activation.name,
-            order=largest + 1,
-            after=largest + 2,
-            degree=least,
-            largest=largest,
+            "rows_do_not_vary",
+            "the rows vary along {p} of {d} directions only, so the noise variance cannot be "
+            "estimated; remove constant or dependent columns, or set `variance`",
+            p=p,
+            d=d,
         )
-    return largest
+    return estimate
 
 
-def parity_note(activation: Activation) -> Note | None:
-    """Note that one parity nearly vanishes: a phase near a multiple of π/2 (Remark 4.11).
-
-    Below a hundredth of the energy, moments of the weak parity take 100 times the rows.
-    """
-    energies = [activation.coefficient(t) ** 2 for t in range(2, 11)]
-    even, odd = sum(energies[::2]), sum(energies[1::2])
-    if 0 < min(even, odd) < 0.01 * max(even, odd):
-        parity = "even" if even > odd else "odd"
-        return Note("nearly_symmetric", {"name": activation.name, "parity": parity})
-    return None
+def smallest_variance(span: SphericalSpan, n: int) -> float | None:
+    """Return the smallest variance over that of the noise, where it is too small to be noise."""
+    smallest = max(0.0, float(span.spectrum[-1]))
+    # the least eigenvalue of the covariance of n standard normal rows is about (1 − √(d/n))²
+    usual = max(0.0, 1.0 - math.sqrt(len(span.spectrum) / n)) ** 2
+    return smallest if smallest < SHRUNK * usual else None

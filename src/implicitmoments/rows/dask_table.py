@@ -236,7 +236,7 @@ def _fold_partition(
             check_finite(column, {"x": "X", "counts": "sample_weight"}.get(name, name), start)
         if "counts" in block and bool(namespace_of(block["x"]).any(block["counts"] < 0)):
             raise InputError(
-                "negative_weight",
+                "weights_invalid",
                 "`sample_weight` has negative entries between rows {start} and {stop}",
                 start=start,
                 stop=start + block["x"].shape[0],

@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
+from numbers import Integral
 from types import ModuleType
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import (
     Array,
@@ -21,8 +23,9 @@ from implicitmoments.arrays import (
     namespace_of,
     row_keys,
 )
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError
 from implicitmoments.rows.passes import Block
+from implicitmoments.validation import check_parameter
 
 # a module is ``np.random``, NumPy's global generator
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | ModuleType | None
@@ -67,16 +70,9 @@ def as_seed(random_state: RandomState) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    if isinstance(random_state, bool) or not hasattr(random_state, "__index__"):
-        raise InputTypeError(
-            "not_a_random_state",
-            "`random_state` is an integer, a NumPy generator, np.random or None, got {given!r}",
-            given=random_state,
-        )
-    seed = int(cast(int, random_state))
-    if seed < 0:
-        raise InputError("out_of_range", "`random_state` is at least 0, got {given}", given=seed)
-    return seed
+    # scikit-learn's words for what else may be given
+    check_parameter("random_state", random_state, Interval(Integral, 0, None, closed="left"), None)
+    return int(random_state)
 
 
 class RowDraws:

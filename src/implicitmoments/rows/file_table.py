@@ -390,7 +390,7 @@ def check_numbers(
     counts = block.get("counts")
     if counts is not None and (counts < 0).any():
         raise InputError(
-            "negative_weight",
+            "weights_invalid",
             "{file}: `sample_weight` is negative in row {first}, expected at least 0",
             file=file,
             first=first_row + int(np.argmax(counts < 0)),

@@ -291,11 +291,11 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     refuse_large("sample_weight", found=bool(sums["large"]))
     if sums["negative"]:
         raise InputError(
-            "negative_weight", "`sample_weight` has negative entries; weights must be 0 or more"
+            "weights_invalid", "`sample_weight` has negative entries; weights must be 0 or more"
         )
     if not n:
         raise InputError(
-            "weights_all_zero", "`sample_weight` is zero for every row; give some row a weight"
+            "weights_invalid", "`sample_weight` is zero for every row; give some row a weight"
         )
     if not as_counts and (total < n or sums["parts"] or total > MOST_COUNTED):
         rows, total = rows.weighted(n / total), float(n)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from threadpoolctl import ThreadpoolController
 
 from implicitmoments.arrays import Array, device_memory, namespace_of, on_host
-from implicitmoments.notes import InputError
+from implicitmoments.validation import check_whole
 
 # Columns of some rows by name: "x" (n, d), "y" for labels and "counts" for weights, (n,)
 Block: TypeAlias = Mapping[str, Array]
@@ -40,13 +40,7 @@ def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
     >>> list(blocks(range(5), 2))
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    if rows_per_block < 1:
-        raise InputError(
-            "not_positive",
-            "{name} must be at least 1, got {value}",
-            name="rows_per_block",
-            value=rows_per_block,
-        )
+    check_whole("rows_per_block", rows_per_block, 1)
     for start in range(rows.start, rows.stop, rows_per_block):
         yield range(start, min(start + rows_per_block, rows.stop))
 

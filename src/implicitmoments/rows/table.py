@@ -30,7 +30,7 @@ from implicitmoments.rows.passes import (
     fold_blocks,
     weights_of,
 )
-from implicitmoments.validation import unnamed_columns
+from implicitmoments.validation import check_whole, unnamed_columns
 
 # Rows, and numbers of them, that a pass reads at a time where nothing is computed from them.
 READ_ROWS, READ_NUMBERS = 16_384, 2**20
@@ -333,13 +333,8 @@ class GeneratedTable(Table):
     def __init__(
         self, function: Callable[[range, RowDraws], Array | Block], n_rows: int | None = None
     ) -> None:
-        if n_rows is not None and n_rows < 1:
-            raise InputError(
-                "not_positive",
-                "{name} must be at least 1 or None, got {value}",
-                name="n_rows",
-                value=n_rows,
-            )
+        if n_rows is not None:
+            check_whole("n_rows", n_rows, 1)
         self._function, self.n_rows, self.n_features, self._seed = function, n_rows, 0, 0
         self.n_features = int(self.first()["x"].shape[1])
 

@@ -264,7 +264,7 @@ class Whitening:
             rows = rows.weighted(sample_weight)
         if rows.kept < 2:
             raise InputError(
-                "whitening_needs_two_rows",
+                "too_few_rows",
                 "whitening needs two rows or more, and {n} are given",
                 n=rows.kept,
             )

@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import IO, Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import array_api_compat
 import numpy as np
@@ -406,8 +406,6 @@ def check_types(values: Mapping[str, Any], hints: Mapping[str, Hint]) -> None:
 def matches(value: Any, hint: Hint) -> bool:
     """Say whether a value is of a type; entries of containers are not looked at."""
     origin: Any = get_origin(hint)
-    if origin is Annotated:
-        return matches(value, get_args(hint)[0])
     if origin in (Union, UnionType):
         return any(matches(value, each) for each in get_args(hint))
     kind = np.ndarray if hint is Array else origin or hint
