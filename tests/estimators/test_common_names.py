@@ -21,7 +21,8 @@ OWN_DEFAULT = {
     "errors": "coefficients have few, covariances many: those of mixtures come on request",
     "whiten": "only a sum of activations can be right for inputs as they are",
 }
-OWN_DESCRIPTION = {*OWN_DEFAULT, "noise"} - {"n_components"}  # noise: of components, of lines
+# noise: of components, of lines; order: of decoded means, of clusters
+OWN_DESCRIPTION = {*OWN_DEFAULT, "noise", "order"} - {"n_components"}
 # Attributes whose shape or content depends on the model.
 OWN_ATTRIBUTE = {"stats_", "variance_", "coef_", "intercept_", "noise_", "hypothesis_"}
 OWN_ATTRIBUTE |= {"weight_errors_"}
