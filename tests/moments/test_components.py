@@ -16,12 +16,11 @@ from implicitmoments.moments import (
     SphericalMixtureProblem,
     cosine,
 )
-from implicitmoments.moments.chain import Frame, open_window
+from implicitmoments.moments.chain import Frame, SymmetricChain, open_window
 from implicitmoments.moments.components import (
     cube_sum,
     decompose,
     fill_cube,
-    identity_chain,
     refine,
     symmetrise,
     whitened_sixth,
@@ -287,7 +286,7 @@ def test_the_whitened_sixth_moment_equals_explicit_tensors(weighted, height, rng
     X = rng.normal(size=(9, 2))
     problem = HermiteProblem(X, (lambda order, rows: weights(order)) if weighted else None)
     frame = Frame(np.eye(2), np.zeros(2), 1.3, height)
-    window = open_window(identity_chain(frame), 3)
+    window = open_window(SymmetricChain.whole_of(frame), 3)
     points, p = frame.points(X), frame.p
     W, c = rng.normal(size=(window.dim, 3)), weights(6) if weighted else np.ones(9)
     A = W.T @ window.step(np.eye(window.dim))

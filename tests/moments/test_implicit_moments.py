@@ -91,7 +91,7 @@ def test_no_randomness_and_no_block_size_and_no_order_of_rows():
         rows = Rows.of(X[order], y=labels[order])
         rows = Rows(rows.table, **options)
         m = implicit_moments(RegressionMixtureProblem(rows, None), n_components=3, order=4)
-        return np.append(m.hermite(X[:20]), m.noise_floor)
+        return np.append(m.hermite(X[:20]), [step.floor for step in m.steps])
 
     plain = answers(np.arange(3_001))
     np.testing.assert_array_equal(plain, answers(np.arange(3_001)))

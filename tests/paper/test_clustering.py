@@ -125,15 +125,3 @@ def test_the_error_falls_with_the_accuracy():
         errors.append(distances.min(axis=1).max())
         assert errors[-1] < alpha
     assert errors[1] < errors[0] / 2
-
-
-def test_what_the_theorem_does_not_cover_is_refused(rng):
-    rows, _ = mixture(2_000, 12.0, rng)
-    with pytest.raises(ValueError, match="is below the separation"):
-        cluster_spherical(rows, 3, 0.3, 1.0, 3.0, rng)
-    with pytest.raises(ValueError, match="new rows are needed"):
-        cluster_spherical(rows, 3, 0.3, 0.01, 12.0, rng)
-    with pytest.raises(ValueError, match="alpha=-1"):
-        cluster_spherical(rows, 3, 0.3, -1, 12.0, rng)
-    with pytest.raises(ValueError, match="clusters of k=9"):
-        cluster_spherical(rng.normal(size=(4_000, 2)), 9, 0.11, 1.5, 40.0, rng)

@@ -215,12 +215,3 @@ def test_the_number_of_runs_suffices(tau):
     )
     assert n % 2 == 1
     assert fails <= tau
-
-
-def test_samples_and_parameters_are_checked(population, rng):
-    problem = population(np.ones(2), np.eye(2))
-    with pytest.raises(ValueError, match="m=0; expected a positive number"):
-        implicit_moment_estimation(problem, 2, 0, 2, rng)
-    short = Problem(2, problem.circuit, lambda order, n, rng: {"v": np.eye(2), "c": np.ones(2)})
-    with pytest.raises(ValueError, match="expected n=5 samples"):
-        implicit_moment_estimation(short, 2, 1, 5, rng)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from implicitmoments.paper.circuits import hermite, scalar, vector
+from implicitmoments.paper.circuits import scalar, vector
 from implicitmoments.paper.projections import (
     evaluate,
     evaluate_dense,
@@ -46,16 +46,6 @@ def test_projected_evaluation_equals_dense_evaluation(
     projected = project_dense(projection, dense)
     implicit = evaluate(circuit, inputs, projection)
     np.testing.assert_allclose(implicit, projected, atol=1e-12 * scale)
-
-
-def test_the_mean_of_extended_hermite_is_the_hermite_tensor(gauss_nodes):
-    """Section 4.1, exactly: Gauss-Hermite nodes in place of y integrate the polynomial."""
-    Y, weights = gauss_nodes(5, 2)
-    point = np.array([[0.7, -1.2]])
-    for order in range(1, 7):
-        tensors = evaluate_dense(hermite(x, y, order), {"x": np.repeat(point, 25, axis=0), "y": Y})
-        mean = np.tensordot(weights, tensors, 1)
-        np.testing.assert_allclose(mean, hermite_dense(point, order)[0], atol=1e-12)
 
 
 def test_hermite_tensor_along_a_unit_vector_is_the_polynomial(rng):

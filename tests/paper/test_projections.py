@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from implicitmoments.paper.projections import Projection, Step, as_matrix, identity, tensor
+from implicitmoments.paper.projections import Projection, Step, as_matrix, tensor
 
 
 def test_a_pseudo_projection_has_orthonormal_rows():
@@ -13,12 +13,6 @@ def test_a_pseudo_projection_has_orthonormal_rows():
         Step(np.eye(3)[:2] * 1.001)
     with pytest.raises(ValueError, match="orthonormal"):
         Step(np.full((1, 3), np.nan))
-
-
-def test_a_recursive_projection_is_a_pseudo_projection(rng, random_projection):
-    """Lemma 3.5 (1): a composition of pseudo-projections is one."""
-    matrix = as_matrix(random_projection(rng, 3, 4, width=5))
-    np.testing.assert_allclose(matrix @ matrix.T, np.eye(len(matrix)), atol=1e-13)
 
 
 def test_it_is_a_projection_followed_by_an_isometry(rng, random_projection):
@@ -48,10 +42,3 @@ def test_tensor_product_is_the_kronecker_product(rng, random_projection):
     expected = np.kron(as_matrix(left), as_matrix(right))
     np.testing.assert_allclose(as_matrix(both), expected, atol=1e-13)
     assert (both.order, both.dim) == (5, left.dim * right.dim)
-
-
-def test_steps_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="columns"):
-        identity(3).extend(np.eye(4))
-    with pytest.raises(ValueError, match="3 and 4 features"):
-        tensor(identity(3), identity(4))

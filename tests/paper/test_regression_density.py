@@ -170,13 +170,3 @@ def test_the_sampler_passes_against_the_truth_and_fails_against_another_mixture(
     slope = SLOPES.mean(axis=0)
     assert np.all(np.abs(products.mean(axis=0) - slope) < 5 * error)
     assert np.all(np.abs(products.mean(axis=0) + slope) > 5 * error)
-
-
-def test_parameters_are_checked(rng):
-    x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
-    with pytest.raises(ValueError, match="sigma=0"):
-        learn_regression_density(x, y, 2, 0.5, 1.0, 0, rng)
-    with pytest.raises(ValueError, match=r"epsilon=1.5; expected a total variation"):
-        learn_regression_density(x, y, 2, 1.5, 1.0, 1.0, rng)
-    with pytest.raises(ValueError, match="expected finite arrays"):
-        learn_regression_density(x, y[:9], 2, 1.0, 1.0, 1.0, rng)

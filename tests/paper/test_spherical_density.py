@@ -37,16 +37,6 @@ def test_the_degree_is_the_least_that_truncates_to_half_of_epsilon(radius):
         assert n0 == 1 or sum(squares[n0:]) > epsilon**2 / 4
 
 
-def test_the_truncation_error_is_attained_by_one_component(gauss_nodes):
-    """Lemma 4.17: E_G[(F/G − Σ ⟨T_n, H_n⟩)²] = Σ_{n > n0} R^2n/n! for a single mean."""
-    nodes, weights = gauss_nodes(40, 1)
-    exact = np.exp(nodes[:, 0] - 0.5)
-    series = [1 / math.factorial(n) for n in range(5)]  # He_n, for R = 1
-    left = exact - np.polynomial.hermite_e.hermeval(nodes[:, 0], series)
-    tail = math.e - sum(1 / math.factorial(n) for n in range(5))
-    assert weights @ left**2 == pytest.approx(tail, rel=1e-10)
-
-
 @pytest.mark.parametrize("radius", [0.5, 1.0, 2.0])
 def test_the_clip_costs_less_than_epsilon(radius):
     """E_G[max(F/G − A, 0)], on a grid, for one component, which is the worst case."""

@@ -28,7 +28,6 @@ Function: TypeAlias = Callable[[Array], Array]
 ORDERS = 48  # tabulated; higher orders are integrated when they are needed
 HIGHEST_DEGREE = 20  # of a sum of activations
 STEP = 1e-6  # of a central difference: near the cube root of the rounding error
-SMALLEST_COEFFICIENT = 1e-12  # below it a coefficient is rounding
 NODES = 16  # of a Gauss-Legendre panel
 DEEPEST = 44  # halvings of a panel of length one: kinks are then located to 1e-13
 MOST_PANELS = 20_000  # limits the time for functions with very many kinks
@@ -68,7 +67,26 @@ class Activation:
 
     def __call__(self, u: Any) -> Any:
         """Apply the function; the result has the library and precision of u."""
-        return self._apply(self.function, u)
+        if isinstance(u, np.ndarray):
+            return np.asarray(self.function(u), dtype=u.dtype)
+        library = type(u).__module__.split(".")[0]
+        try:
+            value: Any = self.function(u)
+            if type(value) is type(u):
+                return namespace_of(u).astype(value, u.dtype, copy=False)
+            reason: object = f"it returns {type(value).__name__}"
+        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+            reason = error
+        raise InputTypeError(
+            "activation_needs_numpy",
+            "the activation {name} does not support arrays of {library} ({reason}); named "
+            "activations do: {names}. Pass the rows as NumPy arrays, or write the function with "
+            "array_api_compat.array_namespace(u)",
+            name=self.name,
+            library=library,
+            reason=reason,
+            names=", ".join(map(repr, NAMED)),
+        )
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"
@@ -86,8 +104,7 @@ class Activation:
         """
         xp = namespace_of(u)
         v = xp.astype(u, xp.float64, copy=False)
-        rise = self._apply(self.function, v + STEP) - self._apply(self.function, v - STEP)
-        return xp.astype(rise / (2 * STEP), u.dtype, copy=False)
+        return xp.astype((self(v + STEP) - self(v - STEP)) / (2 * STEP), u.dtype, copy=False)
 
     def coefficient(self, order: int) -> float:
         """Return a Hermite coefficient.
@@ -116,7 +133,7 @@ class Activation:
         -------
         bool
         """
-        return abs(self.coefficient(order)) > SMALLEST_COEFFICIENT
+        return self.coefficient(order) != 0
 
     def tail(self, degree: int) -> float:
         r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`, the error of degree n for a unit sum.
@@ -135,29 +152,6 @@ class Activation:
     @cached_property
     def _table(self) -> Quadrature:
         return integrate(self.function, ORDERS, self.name)
-
-    def _apply(self, function: Function, u: Array) -> Array:
-        """Call a function with an array of any library, and check its result."""
-        if isinstance(u, np.ndarray):
-            return np.asarray(function(u), dtype=u.dtype)
-        library = type(u).__module__.split(".")[0]
-        try:
-            value: Any = function(u)
-            if type(value) is type(u):
-                return namespace_of(u).astype(value, u.dtype, copy=False)
-            reason: object = f"it returns {type(value).__name__}"
-        except (TypeError, ValueError, RuntimeError, AttributeError) as error:
-            reason = error
-        raise InputTypeError(
-            "activation_needs_numpy",
-            "the activation {name} does not support arrays of {library} ({reason}); named "
-            "activations do: {names}. Pass the rows as NumPy arrays, or write the function with "
-            "array_api_compat.array_namespace(u)",
-            name=self.name,
-            library=library,
-            reason=reason,
-            names=", ".join(map(repr, NAMED)),
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,6 +95,11 @@ class SymmetricChain:
     steps: tuple[Array, ...]  # step n of shape (k_n, k_{n-1} · p), orthonormal rows, k_0 = 1
     noise: Array  # (p, p), the covariance J of the Gaussian noise in the points
 
+    @classmethod
+    def whole_of(cls, frame: Frame) -> SymmetricChain:
+        """Return the chain of order 1 that keeps all coordinates of a frame."""
+        return cls((eye_like(frame.p, frame.basis),), frame.noise)
+
     @property
     def order(self) -> int:
         """Number of steps."""

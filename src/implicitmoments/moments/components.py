@@ -21,7 +21,6 @@ from implicitmoments.arrays import (
     TINY,
     Array,
     Floats,
-    eye_like,
     move_like,
     namespace_of,
     pair_rows,
@@ -156,7 +155,7 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
         vector = problem.original_vectors(to_numpy(low.frame.center)[None])
         error, sure = np.array([np.linalg.norm(low.shift)]), np.ones(1, dtype=bool)
         return Components(np.ones(1), vector, sure, error, Notes(), vector, nothing, 0.0)
-    window = open_window(identity_chain(low.frame), k)
+    window = open_window(SymmetricChain.whole_of(low.frame), k)
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)
     if max(k, window.dim) <= LARGEST_WINDOW and k <= window.dim:
@@ -228,11 +227,6 @@ def nearest(vectors: Floats) -> Floats:
     return np.asarray((apart + np.diag(np.full(len(vectors), np.inf))).min(axis=1))
 
 
-def identity_chain(frame: Frame) -> SymmetricChain:
-    """Return the chain of order 1 that keeps all coordinates of a frame."""
-    return SymmetricChain((eye_like(frame.p, frame.basis),), frame.noise)
-
-
 @dataclass(frozen=True, eq=False)
 class DecodingFrame:
     """The frame in which components are decoded, its error, and low moments in it."""
@@ -266,7 +260,7 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     """
     problem, d = view.problem, view.problem.n_features
     splits = [s for s in ((0, 1), (1, 1)) if problem.has_order(sum(s))]
-    forms = view.forms(identity_chain(view.frame), splits)
+    forms = view.forms(SymmetricChain.whole_of(view.frame), splits)
     means = {split: mean.map(to_numpy) for split, mean in forms.items()}
     second = means[1, 1]
     center: Floats = np.zeros(d)

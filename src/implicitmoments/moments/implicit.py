@@ -311,11 +311,6 @@ class ImplicitMoments:
         """Eigenvalues of every step, in descending order, by magnitude if singular."""
         return tuple(step.spectrum for step in self.steps)
 
-    @property
-    def noise_floor(self) -> Floats:
-        """Noise floor of every step."""
-        return np.array([step.floor for step in self.steps])
-
     @cached_property
     def _contracted(self) -> dict[int, list[Array]]:
         """For each order, its form after 0, 1, … contractions with the noise, times factors."""
@@ -554,7 +549,7 @@ def estimate_moments(
 
 def _mean_and_slope(view: FramedRows) -> ImplicitMoments:
     """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
-    chain = SymmetricChain((eye_like(view.frame.p, view.frame.basis),), view.frame.noise)
+    chain = SymmetricChain.whole_of(view.frame)
     means = view.forms(chain, [(0, n) for n in (0, 1) if view.problem.has_order(n)])
     forms = {split: mean.value for split, mean in means.items()}
     return ImplicitMoments(view.problem, 1, view.frame, chain, forms)
@@ -576,7 +571,7 @@ def _reframe(
             **{"scale": scale, "order": order},
         )
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
-    return reduced, SymmetricChain((eye_like(basis.shape[0], basis),), reduced.noise)
+    return reduced, SymmetricChain.whole_of(reduced)
 
 
 def _leading(means: Mapping[Split, SplitMean], ranks: list[int]) -> dict[Split, Array]:

@@ -143,7 +143,7 @@ class Checkpoint:
             self._arrays[f"{prefix}{kind} {name}"] = np.asarray(to_numpy(value))
         by_columns = [n for n, a in self._arrays.items() if a.ndim > 1 and a.flags.fnc]
         header = {**self._header, ORDER: json.dumps(by_columns)}
-        content = save({n: np.ascontiguousarray(a) for n, a in self._arrays.items()}, header)
+        content = save({n: np.asarray(a, order="C") for n, a in self._arrays.items()}, header)
         new = self.path.with_name(f".{self.path.name}.new")
         new.write_bytes(content)
         os.replace(new, self.path)
