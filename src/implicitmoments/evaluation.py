@@ -151,7 +151,7 @@ class RowFunction:
         own, width = getattr(model, "feature_names_in_", None), model.n_features_in_
         function: Callable[..., Array] = self._answers
         labelled = self.labelled and y is not None
-        X = rows_of(X, None if own is None else list(own), y if labelled else None)
+        X, _ = rows_of(X, None if own is None else list(own), *([y] if labelled else []))
         if labelled:
             function, width = self._apply_joined, width + 1
         check_n_features(model, int(X.shape[1]) - labelled)

@@ -16,7 +16,7 @@ from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
 from implicitmoments.density import choose_clip, evaluate_rows, expand_means
 from implicitmoments.moments.problems import find_span
-from implicitmoments.rows import ArrayTable, GeneratedTable, MemoryBudget, Rows
+from implicitmoments.rows import ArrayTable, MemoryBudget, Rows
 from support import Watched, refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
@@ -203,10 +203,7 @@ def test_labels_are_kept_for_rows_in_memory():
     np.testing.assert_array_equal(model.labels_, model.predict(columns["x"]))
 
 
-def test_a_source_without_an_end_or_labels_is_refused():
-    endless = GeneratedTable(lambda rows, rng: rng.normal(3))
-    with pytest.raises(ValueError):  # noqa: PT011
-        density().fit(endless)
+def test_a_source_without_labels_is_refused():
     with pytest.raises(ValueError):  # noqa: PT011
         regression().fit(ArrayTable(np.ones((5, 2))))
     with refuses("too_few_rows", k=3, n=2):

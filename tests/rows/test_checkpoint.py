@@ -175,3 +175,19 @@ def test_a_loop_keeps_its_state_in_place_of_its_passes(tmp_path):
     state, n_calls, later = run(40)
     assert (state["sum"], n_calls) == (20.0, 108)
     assert later == size
+
+
+def test_arrays_keep_their_shapes_and_types(tmp_path):
+    sums = {
+        "scalar": np.asarray(2.5),
+        "single": np.float32(1.5),
+        "number": 3,
+        "matrix": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    }
+    for _ in range(2):
+        found = Checkpoint(tmp_path / "fit", {}, np.ones(1)).sums("a pass", lambda: sums)
+    assert type(found["number"]) is int
+    for name, value in sums.items():
+        assert np.shape(found[name]) == np.shape(value), name
+        assert np.asarray(found[name]).dtype == np.asarray(value).dtype
+        np.testing.assert_array_equal(found[name], value)

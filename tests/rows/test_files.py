@@ -222,8 +222,6 @@ def test_other_files_that_are_refused(tmp_path):
             read(tmp_path / name)
     with refuses("not_a_text_file"):
         read(tmp_path / "x.npy", sep=";")
-    with refuses("wrong_length", n_rows=3, expected=N):
-        read(tmp_path / "x.npy", y=np.ones(3))
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "absent.npy")
 
@@ -248,15 +246,6 @@ def test_rows_left_out_keep_the_numbers_of_the_file(tmp_path, kind):
         held = Rows(table).kept_by(lambda block: block["x"][:, 0] > 0).hold()
     both = np.tile(frame.to_numpy(), (2, 1))
     np.testing.assert_array_equal(held.points, both[held.numbers])
-
-
-def test_labels_beside_an_array(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    np.save(tmp_path / "y.npy", Y)
-    for y in (Y, str(tmp_path / "y.npy"), tmp_path / "y.npy"):
-        with open_file(tmp_path / "x.npy", y=y) as table:
-            found = np.concatenate([block["y"] for block in table.blocks(77)])
-        np.testing.assert_array_equal(found, Y)
 
 
 def test_single_precision_stays(tmp_path):

@@ -126,8 +126,6 @@ def test_other_inputs_that_are_refused(folder):
         model.predict(Rows.of(X[:, :2]))
     with refuses("labels_missing"):
         im.RegressionMixture(2).fit(folder / "x.csv")
-    with refuses("table_endless"):
-        model.fit(GeneratedTable(lambda rows, rng: rng.normal(3)))
     with refuses("column_beside_rows", name="sample_weight"):
         model.fit(Rows.of(X), sample_weight=np.ones(3_000))
     with refuses("cell_not_a_number", column="b", row=1, cell="high"):

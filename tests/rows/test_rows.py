@@ -118,20 +118,6 @@ def test_weights_multiply_and_zero_leaves_out(X):
     assert halved.sample(10, 0).total == pytest.approx(halved.sample(10, 0).counts.sum())
 
 
-def test_numbered_folds_keep_the_place_of_every_row(X):
-    rows = Rows.of(X, counts=np.ones(1_000)).mapped(np.full(3, 5.0))
-    rows = rows.kept_by(lambda block: block["x"][:, 0] > 5)
-
-    def measure(block, numbers):
-        assert len(block["x"]) == len(numbers)
-        assert np.all(block["x"][block["counts"] == 0] == 0)
-        return {"n": block["counts"].sum(), "x": block["counts"] @ block["x"]}
-
-    found = rows.fold_numbered(measure)
-    np.testing.assert_allclose(found["x"], rows.fold(total)["x"])
-    assert found["n"] == rows.total
-
-
 def test_samples_are_random_and_have_the_size(X):
     rows = Rows.of(X)
     some = rows.sample(100, 1)
@@ -144,7 +130,7 @@ def test_samples_are_random_and_have_the_size(X):
 
 
 def test_samples_depend_on_no_table(X):
-    made = GeneratedTable(lambda rows, rng: X[rows.start : rows.stop], n_rows=1_000)
+    made = GeneratedTable(lambda rows, rng: X[rows.start : rows.stop], 1_000)
     np.testing.assert_array_equal(
         Rows(made).sample(64, 5).points, Rows(ArrayTable(X)).sample(64, 5).points
     )

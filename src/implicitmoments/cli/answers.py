@@ -15,7 +15,6 @@ from implicitmoments.cli.console import as_table, print_notes, print_text
 from implicitmoments.cli.files import (
     ROWS,
     Results,
-    blocks_of,
     check_output,
     complete_rows,
     on_disk,
@@ -69,7 +68,7 @@ def predict_file(
 
     def predictions(source: Any) -> Iterator[Results]:
         nonlocal incomplete
-        for block in blocks_of(source):
+        for block in source.blocks(ROWS):
             kept = complete_rows(block)
             incomplete += int(np.sum(~kept))
             columns = as_columns(answer_for(model, method, block, kept), name, method)
@@ -183,7 +182,7 @@ def score_file(
     quantity, likelihoods = quantity_of(model), Likelihoods([model])
     name = COLUMNS["score_samples"] if quantity == LIKELIHOOD else "squared_error"
     with open_for_model(model, files, options, labelled=True) as source:
-        pieces = ({name: likelihoods.add([block])[:, 0]} for block in blocks_of(source))
+        pieces = ({name: likelihoods.add([block])[:, 0]} for block in source.blocks(ROWS))
         if output is not None:
             write_table(output, pieces)
         else:
@@ -205,7 +204,7 @@ def compare_files(
     with on_disk(files) as paths, ExitStack() as stack:
         opened = [open_for_model(model, paths, options, labelled=True) for model in models]
         sources = [stack.enter_context(each) for each in opened]
-        for blocks in zip(*map(blocks_of, sources), strict=True):
+        for blocks in zip(*(source.blocks(ROWS) for source in sources), strict=True):
             likelihoods.add(blocks)
     table: dict[str, list[Any]] = {
         "model": [first.name, second.name],

@@ -65,11 +65,6 @@ def open_for_model(
     return open_rows(files, options, **more)
 
 
-def blocks_of(source: Any) -> Iterator[Block]:
-    """Yield the rows of a file in blocks, each of which is read once."""
-    yield from source.blocks(ROWS)
-
-
 def check_output(output: Path | None, inputs: Iterable[Path]) -> None:
     """Raise before any work for an output that cannot be written, or is an input."""
     if output is None:

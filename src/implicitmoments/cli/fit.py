@@ -17,7 +17,7 @@ from implicitmoments.cli.answers import Likelihoods
 from implicitmoments.cli.app import KINDS
 from implicitmoments.cli.console import as_table, print_notes, print_text, progress_bar
 from implicitmoments.cli.describe import summary
-from implicitmoments.cli.files import blocks_of, check_output, open_rows
+from implicitmoments.cli.files import ROWS, check_output, open_rows
 from implicitmoments.evaluation import bic
 from implicitmoments.notes import QUIET, InputError
 from implicitmoments.saving import save
@@ -74,12 +74,8 @@ def numbers_of(text: Any) -> list[Any]:
     ([2, 3, 4, 5], [3], ['auto'])
     """
     found = RANGE.fullmatch(str(text))
-    if found is None:
-        return [literal(str(text))]
-    first, last = map(int, found.groups())
-    if not 1 <= first < last:
-        raise InputError("empty_range", "the range {text} is empty", text=text)
-    return [*range(first, last + 1)]
+    numbers = range(int(found[1]), int(found[2]) + 1) if found else ()
+    return [*numbers] or [literal(str(text))]
 
 
 def fit_file(
@@ -123,7 +119,7 @@ def compare_numbers(models: Sequence[Any], source: Any) -> tuple[Any, dict[str, 
     within two of them fits as well.
     """
     likelihoods = Likelihoods(models)
-    for block in blocks_of(source):
+    for block in source.blocks(ROWS):
         likelihoods.add([block] * len(models))
     n = likelihoods.total
     levels = [float(mean) * n for mean in likelihoods.means]

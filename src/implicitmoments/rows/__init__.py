@@ -8,7 +8,6 @@ from implicitmoments.rows.dask_table import DaskTable, is_dask, map_rows, rows_o
 from implicitmoments.rows.draws import (
     DrawPurpose,
     Integers,
-    KeyedPermutation,
     RandomState,
     RowDraws,
     as_seed,
@@ -31,10 +30,8 @@ from implicitmoments.rows.outliers import (
 )
 from implicitmoments.rows.passes import (
     DEFAULT_BUDGET,
-    After,
     Block,
     MemoryBudget,
-    NumberedMeasure,
     Progress,
     Sums,
     blocks,
@@ -48,11 +45,7 @@ from implicitmoments.rows.rows import LabelMap, Rows, Rule, restore_columns
 from implicitmoments.rows.table import (
     ArrayTable,
     GeneratedTable,
-    PairDifferences,
     Table,
-    as_table,
-    take_along,
-    take_places,
 )
 from implicitmoments.rows.whitening import (
     KOLMOGOROV_CHANCE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -43,15 +42,11 @@ class DrawPurpose(IntEnum):
 
     HIDDEN = 0  # hidden vectors of synthetic data
     ROWS = 1  # rows themselves; the same in every pass
-    AUXILIARY = 3  # auxiliary inputs of an average, by order
-    QUERY = 4  # auxiliary inputs of a query, by draw
-    ORDER = 5  # an order of the rows that does not depend on how they are sorted
 
 
 STEPS = 2.0**14  # of a grid of keys to a deviation
 STRETCH = 2**20  # rows among which row numbers are drawn at a time: limits memory
 WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
-ROUNDS = 6  # of a Feistel network; four make a pseudorandom permutation (Luby and Rackoff)
 
 
 def as_seed(random_state: RandomState) -> int:
@@ -166,76 +161,6 @@ class RowDraws:
         edges = np.cumsum(probabilities)
         drawn: Integers = np.searchsorted(edges / edges[-1], self.uniform(), side="right")
         return drawn
-
-
-class KeyedPermutation:
-    """A random permutation of row numbers that is computed row by row, in O(√n) memory.
-
-    A Feistel network: a number is two digits (a, b) in base ⌈√n⌉, and each round replaces them by
-    (b, a + table[b]) with a random table. Numbers that leave the range go round again.
-
-    Parameters
-    ----------
-    n : int
-        How many numbers are permuted.
-    seed : int, default 0
-        The key; with the default the order depends on n alone.
-
-    Examples
-    --------
-    >>> sorted(KeyedPermutation(5, 0).places(range(5)).tolist())
-    [0, 1, 2, 3, 4]
-    """
-
-    def __init__(self, n: int, seed: int = 0) -> None:
-        self.n, self.base = n, max(1, math.isqrt(max(n - 1, 0)) + 1)
-        key = np.random.SeedSequence(seed, spawn_key=(DrawPurpose.ORDER,))
-        self._tables = np.random.default_rng(key).integers(self.base, size=(ROUNDS, self.base))
-
-    def places(self, rows: range) -> Integers:
-        """Return the place of each of some rows in the new order.
-
-        Parameters
-        ----------
-        rows : range
-            Row numbers below n.
-
-        Returns
-        -------
-        array of int of shape (n_rows,)
-            The place of each row.
-        """
-        found: Integers = self._shuffle(np.arange(rows.start, rows.stop))
-        (outside,) = np.nonzero(found >= self.n)
-        while len(outside):
-            found[outside] = self._shuffle(found[outside])
-            outside = outside[found[outside] >= self.n]
-        return found
-
-    def chosen(self, rows: range, places: range) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Return which of some rows have one of some consecutive places.
-
-        Parameters
-        ----------
-        rows, places : range
-
-        Returns
-        -------
-        array of bool of shape (n_rows,)
-            One entry per row.
-        """
-        found = self.places(rows)
-        taken: np.ndarray[Any, np.dtype[np.bool_]] = (found >= places.start) & (
-            found < places.stop
-        )
-        return taken
-
-    def _shuffle(self, numbers: Integers) -> Integers:
-        a, b = np.divmod(numbers, self.base)
-        for table in self._tables:
-            a, b = b, (a + table[b]) % self.base
-        shuffled: Integers = a * self.base + b
-        return shuffled
 
 
 def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:

@@ -29,7 +29,6 @@ Numbers: TypeAlias = np.ndarray[Any, Any]
 
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-KINDS = (*CSV, *TABLES, ".npy", ".zarr")
 SEPARATORS = ("\t", ";", "|", ",")  # a decimal comma is no separator where another one fits
 FRONT_BYTES = 2**20  # of text that shows separators and names
 LINES = 200  # of it, whose numbers of cells are compared
@@ -64,12 +63,8 @@ class TextFormat:
     def __post_init__(self) -> None:
         for name, given in (("sep", self.sep), ("decimal", self.decimal)):
             if given is not None and not (len(given) == 1 and given.isascii()):
-                raise InputError(
-                    "not_one_character",
-                    "`{name}` must be one character, got {given!r}",
-                    name=name,
-                    given=given,
-                )
+                template = "`{name}` must be one character, got {given!r}"
+                raise InputError("not_one_character", template, name=name, given=given)
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,6 @@ class Part:
     tables: Callable[[list[str], int], Iterator[Numbers]]
     n_rows: int | None = None  # if it is known
     single: frozenset[str] = frozenset()  # columns of single precision
-    others: frozenset[str] = frozenset()  # columns that hold no numbers
 
 
 class RawRows:
@@ -127,12 +121,8 @@ def open_part(path: Path, text: TextFormat) -> Part:
     if name.endswith(CSV):
         return _open_csv(path, text)
     if text != TextFormat():
-        raise InputError(
-            "not_a_text_file",
-            "`sep`, `decimal` and `na_values` are for CSV files, and {file} is none; leave them "
-            "out",
-            file=str(path),
-        )
+        template = "`sep`, `decimal` and `na_values` are for CSV files, and {file} is none"
+        raise InputError("not_a_text_file", template, file=str(path))
     if description_of(path) is not None or name.endswith(".zarr"):
         return _open_zarr(path)
     if name.endswith((".parquet", ".pq")):
@@ -141,12 +131,9 @@ def open_part(path: Path, text: TextFormat) -> Part:
         return _open_arrow(path)
     if name.endswith(".npy"):
         return _open_npy(path)
+    template = "{file} ends in none of {kinds}"
     raise InputError(
-        "unknown_kind",
-        "{file} ends in {suffix!r}, expected one of {kinds}",
-        file=str(path),
-        suffix=path.suffix,
-        kinds=list(KINDS),
+        "unknown_kind", template, file=str(path), kinds=[*CSV, *TABLES, ".npy", ".zarr"]
     )
 
 
@@ -188,7 +175,6 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
     with reading(path):
         schema = stream_of({}).schema
     flags = {f.name for f in schema if pa.types.is_boolean(f.type)}
-    others = frozenset(f.name for f in schema if not _holds_numbers(pa, f.type))
 
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:  # noqa: ARG001
         types = {name: pa.bool_() if name in flags else pa.float64() for name in columns}
@@ -200,7 +186,7 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
             check_text(text, str(path), columns, set(missing), decimal)
             raise unreadable(path, reason) from reason
 
-    return Part(str(path), list(names), has_names, tables, others=others)
+    return Part(str(path), list(names), has_names, tables)
 
 
 def check_text(
@@ -217,16 +203,13 @@ def check_text(
             for name in columns:
                 for row, cell in enumerate(batch.column(name).to_pylist()):
                     if cell is not None and cell not in missing and not _is_number(cell, decimal):
-                        raise InputError(
-                            "cell_not_a_number",
+                        template = (
                             "{file}: column {column!r} holds {cell!r} in row {row}, expected a "
                             "number; encode text and categories as numbers, name the columns of "
-                            "numbers, or say how the file is written (sep, decimal, na_values)",
-                            file=file,
-                            column=name,
-                            cell=cell[:80],
-                            row=first + row,
+                            "numbers, or say how the file is written (sep, decimal, na_values)"
                         )
+                        values = {"column": name, "cell": cell[:80], "row": first + row}
+                        raise InputError("cell_not_a_number", template, file=file, **values)
             first += batch.num_rows
     except CodedError:
         raise
@@ -297,25 +280,19 @@ def _arrow_part(
 ) -> Part:
     pa = require("pyarrow", "Arrow")
     kinds = dict(zip(schema.names, schema.types, strict=True))
-    others = frozenset(name for name, kind in kinds.items() if not _holds_numbers(pa, kind))
     single = frozenset(name for name, kind in kinds.items() if pa.types.is_float32(kind))
 
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:
-        text = [name for name in columns if name in others]
-        if text:
-            raise InputError(
-                "column_not_numeric",
-                "column {column!r} of {file} holds {kind}, expected numbers; name the columns of "
-                "numbers",
-                file=str(path),
-                column=text[0],
-                kind=str(kinds[text[0]]),
-            )
+        for name in columns:
+            if not _holds_numbers(pa, kinds[name]):
+                template = "column {column!r} of {file} holds {kind}; name the columns of numbers"
+                values = {"column": name, "file": str(path), "kind": str(kinds[name])}
+                raise InputError("column_not_numeric", template, **values)
         with reading(path):
             for batch in batches(columns, size):
                 yield numbers_of(pa, batch, columns)
 
-    return Part(str(path), list(schema.names), True, tables, n_rows, single, others)
+    return Part(str(path), list(schema.names), True, tables, n_rows, single)
 
 
 def _open_parquet(path: Path) -> Part:
@@ -369,14 +346,10 @@ def _array_part(
     path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], tables: Callable[[int], Any]
 ) -> Part:
     if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 1:
-        raise InputError(
-            "wrong_array",
-            "{file} holds an array of shape {shape} and type {dtype}, expected numbers "
-            "(n_samples, n_features)",
-            file=str(path),
-            shape=shape,
-            dtype=str(dtype),
-        )
+        template = "{file} holds an array of shape {shape} and type {dtype}, expected numbers "
+        template += "(n_samples, n_features)"
+        values = {"file": str(path), "shape": shape, "dtype": str(dtype)}
+        raise InputError("wrong_array", template, **values)
     names = unnamed_columns(shape[1])
 
     def chosen(columns: list[str], size: int) -> Iterator[Numbers]:
@@ -454,12 +427,8 @@ def reading(file: object) -> Iterator[None]:
 def unreadable(file: object, reason: object) -> InputError:
     """Return the error of a file that cannot be read, with what a library said."""
     said = " ".join(str(reason).split())[:200] or type(reason).__name__
-    return InputError(
-        "unreadable",
-        "{file} cannot be read ({reason}); it may be empty, cut off or damaged: write it again",
-        file=str(file),
-        reason=said,
-    )
+    template = "{file} cannot be read ({reason}); it may be empty, cut off or damaged"
+    return InputError("unreadable", template, file=str(file), reason=said)
 
 
 def require(module: str, kind: str, extra: str = "files") -> Any:
@@ -467,11 +436,6 @@ def require(module: str, kind: str, extra: str = "files") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as reason:
-        raise MissingLibraryError(
-            "not_installed",
-            "{kind} needs {library}, which cannot be imported; "
-            "pip install 'implicitmoments[{extra}]'",
-            kind=kind,
-            library=module.split(".", maxsplit=1)[0],
-            extra=extra,
-        ) from reason
+        template = "{kind} needs {library}; pip install 'implicitmoments[{extra}]'"
+        values = {"kind": kind, "library": module.split(".", maxsplit=1)[0], "extra": extra}
+        raise MissingLibraryError("not_installed", template, **values) from reason

@@ -18,7 +18,6 @@ from implicitmoments.arrays import (
     as_real_array,
     check_unmasked,
     move_like,
-    namespace_of,
     refuse_large,
     sizes_of,
     to_numpy,
@@ -28,7 +27,7 @@ from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
 from implicitmoments.rows.draws import as_seed
 from implicitmoments.rows.file_table import open_file, spool_blocks
-from implicitmoments.rows.passes import Block, Progress, Sums, threads_for_folds
+from implicitmoments.rows.passes import Block, Progress, Sums, threads_for_folds, weights_of
 from implicitmoments.rows.rows import Census, Drawn, Rows
 from implicitmoments.rows.table import ArrayTable, Table, check_cells
 from implicitmoments.validation import check_progress
@@ -146,11 +145,6 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
 
 
 def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
-    if rows.table.n_rows is None:
-        raise InputError(
-            "table_endless",
-            "the table makes as many rows as are asked for; set its n_rows to fit it",
-        )
     if labelled and "y" not in rows.first:
         raise InputError(
             "labels_missing", "the rows have no labels; name the column of labels, `y='…'`"
@@ -207,41 +201,19 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
 
 
 def _check_sizes(rows: Rows) -> None:
-    """Raise where squares of a column underflow in all rows, or overflow in most.
-
-    A pass only where the first row gives cause: it has such an entry, or is 0.
-    """
-    for name, first in ((name, rows.first[name]) for name in ("x", "y") if name in rows.first):
-        smallest, largest = sizes_of(first)
-        size = np.abs(np.asarray(to_numpy(first), dtype=np.float64))
-        odd = ((size > 0) & (size < smallest)) | (size > largest)
-        if not odd.any() and size.any():
-            continue
-        sums = rows.fold(partial(_count_sizes, name), width=size.size, what="sizes of entries")
-        small, fair, large = (
-            np.atleast_1d(to_numpy(sums[kind])) for kind in ("small", "fair", "large")
-        )
-        label = "X" if name == "x" else "y"
-        refuse_large(label, found=bool(np.any(large > small + fair)), largest=largest)
-        lost = np.flatnonzero((small > 0) & (fair + large == 0))
+    """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
+    block = next(rows.blocks())
+    for name in ("x", "y"):
+        smallest, largest = sizes_of(block["x"])
+        size = np.abs(np.atleast_2d(to_numpy(block[name]).T) if name in block else np.ones((1, 1)))
+        top, middle = size.max(axis=1, initial=0.0), np.median(size, axis=1)
+        refuse_large(name, found=bool(np.any(middle > largest)), largest=largest)
+        lost = np.flatnonzero((top > 0) & (top < smallest))
         if len(lost):
-            raise InputError(
-                "entries_too_small",
-                "{column} of {name} has no entry above {smallest:g}, and smaller squares "
-                "underflow; rescale it, for instance by its standard deviation",
-                name=label,
-                column=f"x{lost[0]}",
-                smallest=smallest,
-            )
-
-
-def _count_sizes(name: str, block: Block) -> Sums:
-    column = block[name]
-    xp, (smallest, largest) = namespace_of(column), sizes_of(column)
-    size = xp.abs(column)
-    small, large = (size > 0) & (size < smallest), size > largest
-    kinds = {"small": small, "fair": (size >= smallest) & ~large, "large": large}
-    return {name: xp.sum(xp.astype(kind, xp.int64), axis=0) for name, kind in kinds.items()}
+            template = "{column} of {name} has no entry above {smallest:g}, and smaller squares "
+            template += "underflow; rescale it, for instance by its standard deviation"
+            values = {"name": name, "column": f"x{lost[0]}", "smallest": smallest}
+            raise InputError("entries_too_small", template, **values)
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
@@ -286,24 +258,20 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     """
     if not rows.weighted_rows:
         return rows
-    sums = rows.fold_numbered(_sum_weights, what="counting rows")
-    total, n = float(sums["total"]), int(sums["n"])
+    sums = rows.table.fold(_sum_weights, rows.table.read_rows)
+    total, n = float(sums["total"]) * rows.weights, int(sums["n"])
     refuse_large("sample_weight", found=bool(sums["large"]))
-    if sums["negative"]:
-        raise InputError(
-            "weights_invalid", "`sample_weight` has negative entries; weights must be 0 or more"
-        )
-    if not n:
-        raise InputError(
-            "weights_invalid", "`sample_weight` is zero for every row; give some row a weight"
-        )
+    if sums["negative"] or not n:
+        template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
+        what = "negative entries" if sums["negative"] else "no entry above 0"
+        raise InputError("weights_invalid", template, what=what)
     if not as_counts and (total < n or sums["parts"] or total > MOST_COUNTED):
         rows, total = rows.weighted(n / total), float(n)
-    return replace(rows, known=Census(n, total))
+    return rows if rows.keep else replace(rows, known=Census(n, total))
 
 
-def _sum_weights(block: Block, rows: range) -> Sums:  # noqa: ARG001
-    weights = np.asarray(to_numpy(block["counts"]), dtype=np.float64)
+def _sum_weights(block: Block) -> Sums:
+    weights = np.asarray(to_numpy(weights_of(block)), dtype=np.float64)
     return {
         "total": np.minimum(weights, LARGEST).sum(),
         "large": np.count_nonzero(weights > LARGEST),

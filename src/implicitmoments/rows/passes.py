@@ -22,9 +22,7 @@ from implicitmoments.validation import check_whole
 Block: TypeAlias = Mapping[str, Array]
 Sums: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[Block], Mapping[str, Any]]
-# measure(block, its row numbers) -> named sums over those rows
-NumberedMeasure: TypeAlias = Callable[[Block, range], Mapping[str, Any]]
-# after(first row that is not yet summed)
+# after(rows that were summed so far)
 After: TypeAlias = Callable[[int], None]
 # progress(what, rows done, rows in all)
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -59,10 +57,7 @@ def add_sums(total: Sums, other: Mapping[str, Any]) -> Sums:
 
 
 def fold_blocks(
-    pieces: Iterable[tuple[range, Block]],
-    measure: NumberedMeasure,
-    n_blocks: int,
-    after: After | None = None,
+    pieces: Iterable[Block], measure: Measure, n_blocks: int, after: After | None = None
 ) -> Sums:
     """Sum the results of ``measure`` over blocks, in the order of the rows.
 
@@ -70,61 +65,53 @@ def fold_blocks(
     measured at a time as BLAS may use threads, each with one thread. Sums are added in the order
     of the rows, so they have the same bits for any number of threads.
 
-    Parameters
-    ----------
-    pieces : iterable of (range, block)
-        Row numbers, and the columns of these rows.
-    measure : callable
-        ``measure(block, rows)`` returns named sums over the rows.
-    n_blocks : int
-        Number of pieces, if it is known; 0 measures them one by one.
-    after : callable, optional
-        Called with the first row that is not summed yet.
-
     Examples
     --------
     >>> import numpy as np
-    >>> pieces = [(range(2), {"x": np.ones((2, 1))}), (range(2, 3), {"x": np.ones((1, 1))})]
-    >>> fold_blocks(pieces, lambda block, rows: {"sum": float(block["x"].sum())}, 2)["sum"]
+    >>> pieces = [{"x": np.ones((2, 1))}, {"x": np.ones((1, 1))}]
+    >>> fold_blocks(pieces, lambda block: {"sum": float(block["x"].sum())}, 2)["sum"]
     3.0
     """
     n_threads = allowed_threads() if n_blocks > 2 * THREADED_BLOCKS else 1
     total: Sums = {}
+    done = 0
 
-    def add(rows: range, sums: Mapping[str, Any]) -> None:
+    def add(block: Block, sums: Mapping[str, Any]) -> None:
+        nonlocal done
         add_sums(total, sums)
+        done += int(block["x"].shape[0])
         if after is not None:
-            after(rows.stop)
+            after(done)
 
     if n_blocks < THREADED_BLOCKS * n_threads or n_threads == 1:
-        for rows, block in pieces:
-            add(rows, measure(block, rows))
+        for block in pieces:
+            add(block, measure(block))
     else:
         _measure_in_threads(pieces, measure, n_threads, add)
     return total
 
 
 def _measure_in_threads(
-    pieces: Iterable[tuple[range, Block]],
-    measure: NumberedMeasure,
+    pieces: Iterable[Block],
+    measure: Measure,
     n_threads: int,
-    add: Callable[[range, Mapping[str, Any]], None],
+    add: Callable[[Block, Mapping[str, Any]], None],
 ) -> None:
     """Measure several blocks at a time, and add their sums in order; on devices one by one."""
-    waiting: deque[tuple[range, Future[Mapping[str, Any]]]] = deque()
+    waiting: deque[tuple[Block, Future[Mapping[str, Any]]]] = deque()
 
     def collect() -> None:
-        rows, sums = waiting.popleft()
-        add(rows, sums.result())
+        block, sums = waiting.popleft()
+        add(block, sums.result())
 
     with threads_for_folds(1), ThreadPoolExecutor(n_threads) as pool:
-        for rows, block in pieces:
+        for block in pieces:
             if not all(map(on_host, block.values())):
-                add(rows, measure(block, rows))
+                add(block, measure(block))
                 continue
             if len(waiting) > n_threads:  # n_threads blocks in memory, and one being read
                 collect()
-            waiting.append((rows, pool.submit(measure, block, rows)))
+            waiting.append((block, pool.submit(measure, block)))
         while waiting:
             collect()
 

@@ -27,7 +27,6 @@ from implicitmoments.rows.passes import (
     Block,
     Measure,
     MemoryBudget,
-    NumberedMeasure,
     Progress,
     Sums,
     take_rows,
@@ -37,7 +36,6 @@ from implicitmoments.rows.table import (
     ArrayTable,
     Table,
     TableElsewhere,
-    as_table,
     join_blocks,
     take_along,
     take_places,
@@ -77,10 +75,10 @@ class Drawn:
         """Draw n rows, which depend on both seeds alone; yield their numbers and columns."""
         most = min(DRAWN_ROWS, DRAWN_NUMBERS // max(1, table.n_features))
         if n > most:
-            return table.select(draw_numbers(table.n, n, rng))
+            return table.select(draw_numbers(table.n_rows, n, rng))
         if self.table is not table:
             self.table, self.block = table, None
-            self.numbers = draw_numbers(table.n, most, self.seed)
+            self.numbers = draw_numbers(table.n_rows, most, self.seed)
         places = draw_numbers(len(self.numbers), n, rng)
         if isinstance(table, ArrayTable):
             return table.select(self.numbers[places])
@@ -125,8 +123,8 @@ class Rows:
         Maps the column ``"y"``.
     keep : tuple of Rule
         Functions of an unmapped block of the table: which rows are kept, (n,); None for all.
-    weights : array of shape (n,), float or None
-        Multiplies the weights (``"counts"``) that rows have in the table.
+    weights : float
+        Multiplies the weights of the rows, ``"counts"``.
     wide : bool
         Map rows in double precision even if the table has single precision.
     constants : array of shape (n_features,) or None
@@ -168,7 +166,7 @@ class Rows:
     linear: Linear = None
     labels: LabelMap | None = None
     keep: tuple[Rule, ...] = ()
-    weights: Array | float | None = None
+    weights: float = 1.0
     wide: bool = False
     constants: Floats | None = None
     rows_per_block: int | None = None
@@ -182,11 +180,11 @@ class Rows:
 
     @classmethod
     def of(cls, points: Any, **columns: Array | None) -> Rows:
-        """Return a view of an array (n, d), a function, a table or a view."""
+        """Return a view of an array (n, d) with further columns, of a table, or a view itself."""
         given = {name: column for name, column in columns.items() if column is not None}
         if isinstance(points, Rows):
             return points
-        return cls(ArrayTable(points, **given) if given else as_table(points))
+        return cls(points if isinstance(points, Table) else ArrayTable(points, **given))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the rows behind: a view that is pickled is a part of a measure of other rows."""
@@ -199,7 +197,7 @@ class Rows:
     @property
     def n(self) -> int:
         """Rows of the table, kept or not."""
-        return self.table.n
+        return self.table.n_rows
 
     @cached_property
     def columns(self) -> Integers | None:
@@ -234,7 +232,7 @@ class Rows:
     @property
     def weighted_rows(self) -> bool:
         """Whether rows have weights."""
-        return self.weights is not None or "counts" in self.first
+        return self.weights != 1.0 or "counts" in self.first
 
     @property
     def small(self) -> bool:
@@ -264,8 +262,10 @@ class Rows:
     @cached_property
     def held(self) -> bool:
         """Whether all rows are kept, and in memory as a pass measures them."""
-        changes = (self.center, self.linear, self.labels, self.weights, self.constants)
-        if self.keep or self.wide or any(each is not None for each in changes):
+        changes = (self.center, self.linear, self.labels, self.constants)
+        if any(each is not None for each in changes):
+            return False
+        if self.keep or self.wide or self.weights != 1.0:
             return False
         if not isinstance(self.table, ArrayTable):
             return False
@@ -307,10 +307,12 @@ class Rows:
         return replace(self, keep=(*self.keep, rule), known=known)
 
     def weighted(self, weights: Array | float) -> Self:
-        """Return the rows with their weights multiplied."""
-        if self.weights is not None:
-            weights = self.weights * weights
-        return replace(self, weights=weights if np.ndim(weights) else float(weights), known=None)
+        """Return the rows with their weights multiplied, by a number or by one for each row."""
+        if np.ndim(weights) == 0:
+            return replace(self, weights=self.weights * float(weights), known=None)
+        block = self.table.take(np.arange(self.n))
+        counts = weights_of(block) * move_like(np.asarray(weights), block["x"])
+        return replace(self, table=ArrayTable.of({**block, "counts": counts}), known=None)
 
     def split(self, share: int, n_shares: int, *, out: bool = False) -> Self:
         """Return one of some shares of the rows, or all rows but that share.
@@ -351,10 +353,9 @@ class Rows:
         return {**found, "x": x}
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
-        """Yield blocks of the rows that are kept, in order."""
-        read = self._whole if whole else self._kept
-        for rows, block in self.table.numbered(self._block_size(width)):
-            yield read(block, rows)
+        """Yield blocks of the rows that are kept, in order; of all rows where ``whole``."""
+        for block in self.table.blocks(self._block_size(width)):
+            yield self.map_block(block) if whole else self._kept(block)
 
     def fold(
         self, measure: Measure, *, width: int = 1, what: str = "", keyed: bool = False
@@ -367,79 +368,31 @@ class Rows:
         of the rows: they have the same bits for any number of threads. ``width`` numbers are
         computed per row; ``keyed`` blocks have a column ``"key"`` for :func:`shares_of`.
         """
+        size, progress = self._block_size(width), self.progress
         view = None if self.held and not keyed else self
-        return self._pass(partial(_measure_kept, view, measure, keyed), width, what)
 
-    def fold_numbered(
-        self,
-        measure: NumberedMeasure,
-        rows: range | None = None,
-        *,
-        width: int = 1,
-        what: str = "",
-        keyed: bool = False,
-        parts: int = 1,
-        seed: int = 0,
-    ) -> Sums:
-        """Sum ``measure(block, rows)`` over blocks of all rows, with their row numbers.
-
-        Rows that are not kept have weight 0 and lie at the centre of the map. The rows are all,
-        or a part as :meth:`Table.part` has it, with a seed where they are drawn. A block is
-        divided into ``parts`` and is as much larger.
-        """
-        view = self if rows is None else replace(self, table=self.table.part(rows, seed))
-        whole = partial(_measure_whole, view, measure, keyed)
-        return view._pass(whole, width, what, parts)
-
-    def _pass(self, measure: NumberedMeasure, width: int, what: str, parts: int = 1) -> Sums:
-        """Sum over blocks of the table, report progress, and keep the sums in a checkpoint."""
-        size, n, progress = self._block_size(width, parts), self.n, self.progress
-
-        def after(next_row: int) -> None:
+        def after(done: int) -> None:
             if progress is not None:
-                progress(what, next_row - self.table.start, n)
+                progress(what, done, self.n)
 
         def run() -> Sums:
-            return self.table.fold(measure, size, after)
+            return self.table.fold(partial(_measure_kept, view, measure, keyed), size, after)
 
         return run() if self.checkpoint is None else self.checkpoint.sums(what, run)
 
-    def read(self, rows: range, seed: int = 0) -> Block:
-        """Return all of some consecutive rows as mapped; those not kept have weight 0."""
-        part = self.table.part(rows, seed)
-        return self._whole(join_blocks(part.blocks(len(rows)), len(rows)), rows)
-
-    def _block_size(self, width: int, parts: int = 1) -> int:
+    def _block_size(self, width: int) -> int:
         widest = max(width, self.table.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"], parts)
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
 
-    def _kept(self, block: Block, rows: range | Integers, *, keyed: bool = False) -> Block:
+    def _kept(self, block: Block, *, keyed: bool = False) -> Block:
         """Return the rows of positive weight that all rules keep, mapped."""
-        block = self._weigh(block, rows)
+        if self.weights != 1.0:
+            block = {**block, "counts": weights_of(block) * self.weights}
         for rule in self.keep:
             block = take_rows(block, rule(block))
         if "counts" in block:
             block = take_rows(block, block["counts"] > 0)
         return self.map_block(block, keyed=keyed)
-
-    def _whole(self, block: Block, rows: range | Integers, *, keyed: bool = False) -> Block:
-        """Return all rows, mapped; those that are not kept have weight 0 and lie at the centre."""
-        block, center = self._weigh(block, rows), self.center
-        if center is not None:
-            center = restore_columns(center, self.constants)
-        for rule in self.keep:
-            block = leave_out_rows(block, rule(block), center, self.grid)
-        return self.map_block(block, keyed=keyed)
-
-    def _weigh(self, block: Block, rows: range | Integers) -> Block:
-        """Multiply the weights of the rows of a block, which have these numbers."""
-        if self.weights is None:
-            return block
-        counts, weights = weights_of(block), self.weights
-        if not isinstance(weights, float):
-            numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
-            weights = move_like(take_along(weights, numbers), counts)
-        return {**block, "counts": counts * weights}
 
     # rows in memory
 
@@ -458,8 +411,7 @@ class Rows:
         """Hold all rows that are kept in memory, as mapped."""
         if self.held and self.grid is None:
             return self
-        pieces = self.table.numbered(self.table.read_rows)
-        return self._holding(((np.arange(r.start, r.stop), b) for r, b in pieces), self.n)
+        return self._holding(self.table.select(np.arange(self.n)), self.n)
 
     def _holding(self, pieces: Any, n: int) -> Rows:
         """Hold the rows of blocks that are kept, as mapped, with their keys and numbers."""
@@ -469,7 +421,7 @@ class Rows:
         def kept() -> Iterator[Block]:
             for numbers, block in pieces:
                 row = {"row": index_like(numbers, block["x"])}
-                yield self._kept({**block, **row}, numbers, keyed=keyed)
+                yield self._kept({**block, **row}, keyed=keyed)
 
         block = dict(join_blocks(kept(), n))
         numbers = self.table.given_numbers(to_numpy(block.pop("row")))
@@ -480,9 +432,9 @@ class Rows:
         if x.shape[0] == 0:
             raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
         xp, held = namespace_of(x), ArrayTable.of(block)
-        total = float(held.n) if counts is None else float(xp.sum(counts, dtype=xp.float64))
+        total = float(held.n_rows) if counts is None else float(xp.sum(counts, dtype=xp.float64))
         how: dict[str, Any] = {"rows_per_block": self.rows_per_block, "budget": self.budget}
-        return Rows(held, known=Census(held.n, total), numbers=numbers, **how)
+        return Rows(held, known=Census(held.n_rows, total), numbers=numbers, **how)
 
     def take(self, places: Integers, counts: Array | None = None) -> Rows:
         """Return some of the rows that are held in memory."""
@@ -533,17 +485,11 @@ class Rows:
 
 
 def _measure_kept(
-    view: Rows | None, measure: Measure, keyed: bool, block: Block, rows: range
+    view: Rows | None, measure: Measure, keyed: bool, block: Block
 ) -> Mapping[str, Any]:
     """Measure the rows of a block that a view keeps; the block as it is without a view."""
-    kept = block if view is None else view._kept(block, rows, keyed=keyed)
+    kept = block if view is None else view._kept(block, keyed=keyed)
     return measure(kept) if kept["x"].shape[0] else {}
-
-
-def _measure_whole(
-    view: Rows, measure: NumberedMeasure, keyed: bool, block: Block, rows: range
-) -> Mapping[str, Any]:
-    return measure(view._whole(block, rows, keyed=keyed), rows)
 
 
 def count_rows(block: Block) -> Sums:
@@ -583,23 +529,3 @@ def _order_by_keys(x: Array) -> tuple[Integers, bool]:
     keys = to_numpy(row_keys(as_double(x)))
     order = np.argsort(keys, kind="stable")
     return order, bool(np.any(keys[order[1:]] == keys[order[:-1]]))
-
-
-def leave_out_rows(
-    block: Block, kept: Array | None, center: Floats | None, grid: KeyGrid | None = None
-) -> Block:
-    """Give rows that are not kept a weight of 0, and move them where nothing overflows."""
-    if kept is None:
-        return block
-    x, counts = block["x"], weights_of(block)
-    xp = namespace_of(x)
-    moved = np.zeros(int(x.shape[1])) if center is None else center
-    found = {
-        **block,
-        "counts": counts * xp.astype(kept, counts.dtype),
-        "x": xp.where(kept[:, None], x, move_like(moved, x)[None, :]),
-        "key": keys_of(block, grid),  # of the content, which is replaced
-    }
-    if "y" in block:
-        found["y"] = xp.where(kept, block["y"], xp.zeros_like(block["y"]))
-    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -24,7 +23,7 @@ from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws
 from implicitmoments.rows.passes import (
     After,
     Block,
-    NumberedMeasure,
+    Measure,
     Sums,
     blocks,
     fold_blocks,
@@ -41,16 +40,13 @@ class Table(ABC):
 
     Attributes
     ----------
-    n_rows : int or None
-        None for a table that draws as many rows as are asked for.
+    n_rows : int
     n_features : int
         Columns of the points ``"x"``.
     names : tuple of str or None
         Names of these columns.
     columns : mapping of str to str
         Names of further columns by role, ``"target"`` and ``"weight"``.
-    start : int
-        Number of the first row.
 
     See Also
     --------
@@ -66,11 +62,10 @@ class Table(ABC):
     [(2, 2), (1, 2)]
     """
 
-    n_rows: int | None
+    n_rows: int
     n_features: int
     names: tuple[str, ...] | None = None
     columns: Mapping[str, str] = {}
-    start: int = 0
 
     @abstractmethod
     def blocks(self, size: int) -> Iterator[Block]:
@@ -88,13 +83,8 @@ class Table(ABC):
             multiplicity of each row.
         """
 
-    @property
-    def n(self) -> int:
-        """The number of rows; 0 for a table that draws any number of rows."""
-        return self.n_rows or 0
-
-    def fold(self, measure: NumberedMeasure, size: int, after: After | None = None) -> Sums:
-        """Sum ``measure(block, row numbers)`` over all blocks, in the order of the rows.
+    def fold(self, measure: Measure, size: int, after: After | None = None) -> Sums:
+        """Sum ``measure(block)`` over all blocks, in the order of the rows.
 
         Parameters
         ----------
@@ -103,31 +93,14 @@ class Table(ABC):
         size : int
             Rows that are measured at a time.
         after : callable, optional
-            Called with the first row that is not summed yet.
+            Called with the number of rows that were summed so far.
 
         Returns
         -------
         dict of str to array
             The sums.
         """
-        return fold_blocks(self.numbered(size), measure, -(-self.n // size), after)
-
-    def numbered(self, size: int) -> Iterator[tuple[range, Block]]:
-        """Read all rows in order, with their numbers.
-
-        Parameters
-        ----------
-        size : as for :meth:`blocks`
-
-        Yields
-        ------
-        range, mapping of str to array
-            Numbers of rows, and their columns.
-        """
-        stop = self.start
-        for block in self.blocks(size):
-            start, stop = stop, stop + int(block["x"].shape[0])
-            yield range(start, stop), block
+        return fold_blocks(self.blocks(size), measure, -(-self.n_rows // size), after)
 
     def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
         """Read some rows, in one pass that ends with the last of them.
@@ -142,12 +115,15 @@ class Table(ABC):
         array of int, mapping of str to array
             Some of the numbers, and the columns of these rows.
         """
-        for rows, block in self.numbered(self.read_rows):
-            low, high = np.searchsorted(numbers, (rows.start, rows.stop))
+        start = 0
+        for block in self.blocks(self.read_rows):
+            stop = start + int(block["x"].shape[0])
+            low, high = np.searchsorted(numbers, (start, stop))
             if low < high:
-                yield numbers[low:high], take_places(block, numbers[low:high] - rows.start)
+                yield numbers[low:high], take_places(block, numbers[low:high] - start)
             if high == len(numbers):
                 return
+            start = stop
 
     def take(self, numbers: Integers) -> Block:
         """Return some rows.
@@ -177,29 +153,6 @@ class Table(ABC):
             One row.
         """
         return next(iter(self.blocks(1)))
-
-    def part(self, rows: range, seed: int = 0) -> Table:  # noqa: ARG002
-        """Return consecutive rows; of a table that draws its rows, other draws for each seed.
-
-        Parameters
-        ----------
-        rows : range
-            Row numbers; all of them, except for arrays and tables that draw their rows.
-        seed : int, default 0
-
-        Returns
-        -------
-        Table
-        """
-        if rows != range(self.n):
-            raise InputError(
-                "rows_in_order_only",
-                "rows {start} to {stop} were asked for, and this table is read as a whole; hold "
-                "its rows in memory by `Rows.of(table).hold()`",
-                start=rows.start,
-                stop=rows.stop,
-            )
-        return self
 
     def given_numbers(self, numbers: Integers) -> Integers:
         """Return the numbers that rows had before incomplete ones were left out.
@@ -283,27 +236,16 @@ class ArrayTable(Table):
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Return views of the rows."""
-        for rows in blocks(range(self.n), size):
-            yield self._rows(rows)
+        return (_slice(self._block, *ends) for ends in ends_of(self.n_rows, size))
 
     def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
         """Copy some rows, a part of them at a time."""
-        for places in blocks(range(len(numbers)), self.read_rows):
-            some = numbers[places.start : places.stop]
-            yield some, take_places(self._block, some)
+        for start, stop in ends_of(len(numbers), self.read_rows):
+            yield numbers[start:stop], take_places(self._block, numbers[start:stop])
 
     def take(self, numbers: Integers) -> Block:
         """Return some rows; the arrays themselves if these are all rows."""
         return self._block if len(numbers) == self.n_rows else take_places(self._block, numbers)
-
-    def part(self, rows: range, seed: int = 0) -> Table:  # noqa: ARG002
-        """Return views of consecutive rows, which keep their numbers."""
-        table = ArrayTable.of(self._rows(rows))
-        table.start = rows.start
-        return table
-
-    def _rows(self, rows: range) -> Block:
-        return {name: column[rows.start : rows.stop, ...] for name, column in self._block.items()}
 
 
 class GeneratedTable(Table):
@@ -315,8 +257,7 @@ class GeneratedTable(Table):
         ``function(rows, rng)`` returns the points of those rows, ``(len(rows), n_features)``,
         or a mapping of columns with the points under ``"x"``. Use ``rng.normal(width)``,
         ``rng.uniform(width)`` and ``rng.categorical(p)`` for randomness: they are keyed by row.
-    n_rows : int, optional
-        How many rows there are; as many as are asked for by default.
+    n_rows : int
 
     See Also
     --------
@@ -330,96 +271,28 @@ class GeneratedTable(Table):
     (1000000, 3)
     """
 
-    def __init__(
-        self, function: Callable[[range, RowDraws], Array | Block], n_rows: int | None = None
-    ) -> None:
-        if n_rows is not None:
-            check_whole("n_rows", n_rows, 1)
-        self._function, self.n_rows, self.n_features, self._seed = function, n_rows, 0, 0
-        self.n_features = int(self.first()["x"].shape[1])
-
-    def part(self, rows: range, seed: int = 0) -> Table:
-        """Return consecutive rows, drawn from a seed."""
-        table = GeneratedTable.__new__(GeneratedTable)
-        vars(table).update(vars(self), n_rows=len(rows), start=rows.start, _seed=seed)
-        return table
-
-    def first(self) -> Block:
-        """Draw the first row."""
-        return self._draw(range(self.start, self.start + 1))
+    def __init__(self, function: Callable[[range, RowDraws], Array | Block], n_rows: int) -> None:
+        self._function, self.n_rows = function, check_whole("n_rows", n_rows, 1)
+        self.n_features = int(self._draw(range(1))["x"].shape[1])
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Draw the rows."""
-        for rows in blocks(range(self.start, self.start + self.n), size):
-            yield self._draw(rows)
+        return map(self._draw, blocks(range(self.n_rows), size))
 
     def _draw(self, rows: range) -> Block:
-        made = self._function(rows, RowDraws(self._seed, rows, (DrawPurpose.ROWS,)))
-        columns = made if isinstance(made, Mapping) else {"x": made}
-        if "x" not in columns:
-            raise InputError(
-                "points_missing",
-                "the function returned the columns {columns}, expected the points under 'x'",
-                columns=sorted(columns),
-            )
+        made = self._function(rows, RowDraws(0, rows, (DrawPurpose.ROWS,)))
         checked = {}
-        for name, given in columns.items():
+        for name, given in (made if isinstance(made, Mapping) else {"x": made}).items():
             checked[name] = as_real_array(given, name, 2 if name == "x" else 1)
             check_finite(checked[name], name, rows.start)
-        shapes = [tuple(column.shape[:1]) for column in checked.values()]
-        expected = (len(rows), self.n_features or checked["x"].shape[1])
-        if set(shapes) != {(len(rows),)} or tuple(checked["x"].shape) != expected:
-            raise InputError(
-                "rows_differ",
-                "the function returned {shapes} for {n} rows of {n_features} features",
-                shapes={name: tuple(column.shape) for name, column in checked.items()},
-                n=len(rows),
-                n_features=expected[1],
-            )
+        shapes = {name: tuple(column.shape) for name, column in checked.items()}
+        width = getattr(self, "n_features", shapes.get("x", (0, 0))[1])
+        if {shape[0] for shape in shapes.values()} != {len(rows)} or (
+            shapes.get("x") != (len(rows), width)
+        ):
+            template = "the function returned {shapes}, expected 'x' of {n} rows and {d} features"
+            raise InputError("rows_differ", template, shapes=shapes, n=len(rows), d=width)
         return checked
-
-
-class PairDifferences(Table):
-    """Differences ``(s − s′)/√2`` of rows 2i and 2i + 1 of another table.
-
-    Pairs share no row, so differences are as independent as the rows were.
-
-    Examples
-    --------
-    >>> PairDifferences(ArrayTable(np.zeros((10, 3)))).n_rows
-    5
-    """
-
-    def __init__(self, table: Table) -> None:
-        if table.n_rows is not None and table.n_rows < 2:
-            raise InputError(
-                "too_few_rows",
-                "a difference needs two rows, and there is {n_rows}",
-                n_rows=table.n_rows,
-            )
-        self._table, self.n_features = table, table.n_features
-        self.n_rows = None if table.n_rows is None else table.n_rows // 2
-        self.start = table.start // 2
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        """Read both rows of each pair and subtract."""
-        for block in self._table.blocks(2 * size):
-            x = block["x"]
-            last = 2 * (int(x.shape[0]) // 2)
-            if last:
-                yield {"x": (x[0:last:2, :] - x[1:last:2, :]) / math.sqrt(2)}
-
-    def part(self, rows: range, seed: int = 0) -> Table:
-        """Return the differences of consecutive pairs."""
-        if rows == range(self.n):
-            return self
-        return PairDifferences(self._table.part(range(2 * rows.start, 2 * rows.stop), seed))
-
-    def first(self) -> Block:
-        """Return the difference of the first pair."""
-        if self.n_rows is None:
-            return self.part(range(1)).first()
-        return super().first()
 
 
 class TableElsewhere(Table):
@@ -428,27 +301,14 @@ class TableElsewhere(Table):
     def __init__(self, table: Table) -> None:
         self.n_rows, self.n_features = table.n_rows, table.n_features
 
-    def blocks(self, size: int) -> Iterator[Block]:
+    def blocks(self, size: int) -> Iterator[Block]:  # noqa: ARG002
         """Refuse: there are no rows here."""
-        raise InputError(
-            "rows_elsewhere",
-            "these rows stayed in the process that opened them; a measure of {size} rows takes "
-            "what it needs from its block",
-            size=size,
-        )
+        raise InputError("rows_elsewhere", "a measure takes what it needs from its block")
 
 
-def as_table(points: Table | Array | Callable[[range, RowDraws], Array | Block]) -> Table:
-    """Return a table for an array, a function or a table.
-
-    Examples
-    --------
-    >>> as_table(np.zeros((10, 3))).n_features
-    3
-    """
-    if isinstance(points, Table):
-        return points
-    return GeneratedTable(points) if callable(points) else ArrayTable(points)
+def ends_of(n: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each block, and the first one after it."""
+    return ((start, min(start + size, n)) for start in range(0, n, size))
 
 
 def take_along(column: Array, chosen: Integers) -> Array:
