@@ -157,7 +157,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     stats_ : dict
         ``hypothesis``, what ``predict`` uses, ``"network"`` or ``"polynomial"``, with
         ``network_error`` and ``polynomial_error``, the expected mean squared errors on new
-        rows; ``held_out_error``, ``error_by_degree``, ``ridge`` and ``turns`` of the polynomial;
+        rows; ``held_out_error``, ``error_by_degree`` and ``ridge`` of the polynomial;
         ``loss_history`` and ``unexplained`` of the network, the share of its squared error that a
         further component would explain;
         ``whitened``, ``rows_used``; ``outliers_kept``, rows very far from all others, which are
