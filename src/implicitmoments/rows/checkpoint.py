@@ -140,7 +140,7 @@ class Checkpoint:
             kind = "number" if np.ndim(value) == 0 and not hasattr(value, "dtype") else "array"
             if array_api_compat.is_array_api_obj(value) and not isinstance(value, np.ndarray):
                 kind = "array" if isinstance(value, np.generic) else "foreign"
-            self._arrays[f"{prefix}{kind} {name}"] = np.asarray(to_numpy(value))
+            self._arrays[f"{prefix}{kind} {name}"] = np.array(to_numpy(value))
         by_columns = [n for n, a in self._arrays.items() if a.ndim > 1 and a.flags.fnc]
         header = {**self._header, ORDER: json.dumps(by_columns)}
         content = save({n: np.asarray(a, order="C") for n, a in self._arrays.items()}, header)
