@@ -48,23 +48,23 @@ def fit(log: Log, checkpoint: Path | None) -> SphericalMixture:
 
 whole = Log()
 reference = fit(whole, None)
-first, second = Log(stop_at=len(whole.done) // 2), Log()
+first, second = Log(stop_at=len(whole.done) // 2 + 5), Log()  # in the middle of a pass
 try:
-    fit(first, here / "fit.journal")
+    fit(first, here / "fit.checkpoint")
 except KeyboardInterrupt:
     print(f"stopped after {len(first.done) - 1} blocks of {len(whole.done) - 1}")
-resumed = fit(second, here / "fit.journal")
+resumed = fit(second, here / "fit.checkpoint")
 print("same bits:", np.array_equal(resumed.means_, reference.means_))
 
 # %%
 # Each tooth is a pass over the file, block by block. The second run takes the finished passes from
-# the checkpoint, and reads rows only from where the first one stopped.
+# the checkpoint, repeats the one that was interrupted, and goes on.
 
 figure, panels = plt.subplots(3, 1, figsize=(8, 5), sharex=True, layout="constrained")
 figure.set_label(  # what the picture shows, for readers who do not see it
     "Rows done against calls of progress, for three runs. The run without interruption has "
-    "the shape of a saw; the stopped run ends half way, and the resumed run continues from "
-    "there."
+    "the shape of a saw; the stopped run ends in the middle of a tooth, and the resumed run "
+    "begins with that tooth."
 )
 runs = {"without interruption": whole, "stopped": first, "resumed": second}
 for panel, (name, log) in zip(panels, runs.items(), strict=True):

@@ -37,12 +37,6 @@ def contrast(colour, behind):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_formula():
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
-    assert contrast(("#000000", 0.5), "#ffffff") < 4.5
-
-
 @pytest.mark.parametrize("theme", themes(), ids=["light", "dark"])
 def test_colours_of_the_page(theme):
     for behind in ("paper", "panel"):

@@ -9,12 +9,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression
 
 import implicitmoments as im
 from implicitmoments.notes import Note, Notes
 from implicitmoments.report import verdict_of, write_report
-from support import ESTIMATORS, refuses
+from support import ESTIMATORS
 
 NAMES = list(ESTIMATORS)
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -243,13 +242,6 @@ def test_the_file_is_replaced_at_once(fitted, tmp_path, monkeypatch):
         write_report(model, X, path=tmp_path / "none" / "r.html")
 
 
-def test_a_saved_model_has_the_same_page(fitted, texts, tmp_path):
-    model, X, y = fitted["RegressionMixture"]
-    im.save(model, tmp_path / "model")
-    again = dated(im.load(tmp_path / "model"), X, y, tmp_path / "r.html")
-    assert again == texts["RegressionMixture"]
-
-
 def test_the_title_and_the_origin(fitted, texts, tmp_path):
     model, X, _ = fitted["SphericalMixture"]
     np.save(tmp_path / "people.npy", X)
@@ -270,35 +262,3 @@ def test_labels_are_called_by_their_name(texts, name):
     for part in ("h1", "data", "main"):
         assert LABELS in page.by_id[part]
     assert not re.search(r"<text[^>]*>y</text>", texts[name])
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-def test_undefined_numbers_are_dashes(tmp_path):
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    y = np.maximum(X[:, 0], 0)
-    models = [
-        (im.RegressionMixture(1).fit(X, X[:, 0]), X[:, 0]),  # no noise, and no standard errors
-        (im.ActivationSumRegressor(n_components=1, refine=False).fit(X, y), y),
-        (im.ActivationSumRegressor(n_components=1).fit(X, np.ones(200)), np.ones(200)),
-    ]
-    for model, labels in models:
-        page = write(model, X, labels, path=tmp_path / "r.html")
-        cells = [cell for rows in page.tables.values() for row in rows for cell in row]
-        assert "nan" not in cells
-
-
-def test_what_is_refused(fitted, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    model, X, y = fitted["RegressionMixture"]
-    with refuses("labels_missing"):
-        write_report(model, X)
-    with refuses("invalid_parameter"):
-        write_report(model, X, y, max_rows=-1)
-    means, rows, _ = fitted["SphericalMixture"]
-    with refuses("labels_not_used", given="str"):
-        write_report(means, rows, "pos.html")
-    with pytest.raises(TypeError):
-        write_report(model, X, y, "pos.html")
-    with refuses("not_an_estimator"):
-        write_report(LinearRegression().fit(X, y), X)
-    assert list(tmp_path.iterdir()) == []

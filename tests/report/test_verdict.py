@@ -1,7 +1,6 @@
 """The verdict: checks for and against a fit, by their codes."""
 
 import copy
-import warnings
 
 import numpy as np
 import pytest
@@ -53,12 +52,6 @@ def test_how_clearly_bic_chose(fitted, scores, most, passed):
     assert checks(model)["bic"] == passed
 
 
-def test_components_that_do_not_overlap(fitted):
-    good = changed(fitted, "SphericalMixture", misclassification_rate=0.02)
-    assert checks(good) == {"misclassification": True}
-    assert checks(changed(fitted, "SphericalMixture", misclassification_rate=0.2)) == {}
-
-
 def test_clusters(fitted):
     name = "SphericalMixtureClusterer"
     good = dict.fromkeys(["misclassification", "pair_test"], True)
@@ -82,12 +75,6 @@ def test_what_predicts(fitted):
     name = "ActivationSumRegressor"
     assert checks(changed(fitted, name)) == {"prediction_error": True}
     assert checks(changed(fitted, name, hypothesis="polynomial")) == {}  # a note mentions it
-
-
-def test_one_component_is_not_checked(rng):
-    X = rng.normal(size=(300, 2))
-    for model in (im.SphericalMixtureClusterer(1), im.SphericalMixtureDensity(1)):
-        assert model.fit(X)._checks() == []
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -137,10 +124,3 @@ def test_nothing_supports_a_fit_whose_model_is_doubted(fitted):
     verdict = verdict_of(model, fitted["SphericalMixture"].X)
     assert verdict.points[0].code == "not_round"
     assert verdict.passed == []
-
-
-def test_the_summary_counts(fitted):
-    model, X, _ = fitted["SphericalMixture"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert f"All {len(verdict_of(model, X).passed)} checks" in verdict_of(model, X).summary
