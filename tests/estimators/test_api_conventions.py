@@ -8,7 +8,6 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -86,24 +85,6 @@ def test_pipelines_give_what_their_steps_give(case):
     )
 
 
-def test_searches_find_the_better_value(case):
-    estimator, parameter, values, X, y = case
-    scoring = None if hasattr(estimator, "score") else _distance_from_means
-    pipeline = make_pipeline(StandardScaler(with_std=False), estimator)
-    step = type(estimator).__name__.lower()
-    search = GridSearchCV(
-        pipeline, {f"{step}__{parameter}": values}, cv=2, error_score="raise", scoring=scoring
-    ).fit(X, y)
-    assert search.best_params_ == {f"{step}__{parameter}": values[0]}
-    again = cross_val_score(search.best_estimator_, X, y, cv=2, scoring=scoring)
-    assert again.mean() == pytest.approx(search.best_score_)
-
-
-def _distance_from_means(model, X, _=None):
-    """Score clusters as k-means does; clusterers of scikit-learn need have no score."""
-    return -float(np.mean(np.min(model.transform(X), axis=1) ** 2))
-
-
 def test_set_output_brings_data_frames_and_names_to_the_estimator(case):
     estimator, *_, X, y = case
     chosen = make_column_transformer(
@@ -117,18 +98,6 @@ def test_set_output_brings_data_frames_and_names_to_the_estimator(case):
     # frames and arrays lie in memory in other orders, by which products round
     found, expected = (getattr(each, asked)(X) for each in (pipeline, plain))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_set_output_of_distances_from_clusters():
-    X, _ = rows("SphericalMixtureClusterer")
-    X.index = np.arange(len(X)) + 7
-    model = im.SphericalMixtureClusterer(3, random_state=0).fit(X)
-    expected = np.linalg.norm(X.to_numpy()[:, None] - model.means_, axis=2)
-    np.testing.assert_allclose(model.transform(X), expected, atol=1e-12)
-    frame = model.set_output(transform="pandas").transform(X)
-    assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == [f"sphericalmixtureclusterer{i}" for i in range(3)]
-    assert frame.index.equals(X.index)
 
 
 def test_only_transformers_have_set_output_of_their_own():

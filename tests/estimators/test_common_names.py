@@ -21,7 +21,8 @@ OWN_DEFAULT = {
     "errors": "coefficients have few, covariances many: those of mixtures come on request",
     "whiten": "only a sum of activations can be right for inputs as they are",
 }
-OWN_DESCRIPTION = {*OWN_DEFAULT, "noise"} - {"n_components"}  # noise: of components, of lines
+# noise: of components, of lines; order: of decoded means, of clusters
+OWN_DESCRIPTION = {*OWN_DEFAULT, "noise", "order"} - {"n_components"}
 # Attributes whose shape or content depends on the model.
 OWN_ATTRIBUTE = {"stats_", "variance_", "coef_", "intercept_", "noise_", "hypothesis_"}
 OWN_ATTRIBUTE |= {"weight_errors_"}
@@ -98,41 +99,3 @@ def test_samples_are_rows_then_labels(name):
     again = (again,) if isinstance(again, np.ndarray) else again
     for part, other in zip(parts, again, strict=True):
         np.testing.assert_array_equal(part, other)
-
-
-@pytest.mark.parametrize("name", ["SphericalMixture", "GaussianMixture", "RegressionMixture"])
-def test_lower_bounds_are_means_per_row(name):
-    model, data, _ = SAMPLED[name]
-    model.set_params(random_state=0).fit(*data)
-    assert model.lower_bound_ == pytest.approx(model.score(*data), rel=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-@pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.__name__)
-def test_blocks_of_any_size_give_one_answer(each):
-    data = LINES if each.labelled else (X,)
-    how = {"n_components": 2, "random_state": 0}
-    whole = each(**how).fit(*data)
-    parts = each(**how, rows_per_block=97).fit(*data)
-    asked = "predict" if hasattr(whole, "predict") else "score_samples"
-    np.testing.assert_allclose(
-        getattr(parts, asked)(data[0]), getattr(whole, asked)(data[0]), rtol=1e-3, atol=1e-3
-    )
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-@pytest.mark.parametrize(
-    "each",
-    [each for each in CLASSES if "drop_outliers" in inspect.signature(each).parameters],
-    ids=lambda each: each.__name__,
-)
-def test_outliers_are_left_out_unless_told(each):
-    x, *y = LINES if each.labelled else (X,)
-    # regressions keep a far x
-    x = np.vstack([x, np.eye(3) if each.labelled else 60.0 + 40.0 * np.eye(3)])
-    y = [np.append(labels, [100.0, -150.0, 200.0]) for labels in y]
-    how = {"n_components": 2, "random_state": 0} | (
-        {"degree": 2} if hasattr(each, "degree") else {}
-    )
-    for drop, expected in ((True, 3), (False, 0)):
-        assert each(**how, drop_outliers=drop).fit(x, *y).stats_["outliers"] == expected

@@ -1,7 +1,5 @@
 """Every estimator fits the same model, wherever its rows are."""
 
-import json
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
 
@@ -13,10 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from joblib import Parallel, delayed
 from pyarrow import csv, feather
 from sklearn.base import clone
-from threadpoolctl import ThreadpoolController, threadpool_info
 
 import implicitmoments as im
 from support import refuses
@@ -186,55 +182,3 @@ def test_goes_on_from_a_checkpoint_to_the_same_bits(case, tmp_path):
     other = clone(model).set_params(random_state=1)
     with refuses("checkpoint_of_another_fit"):
         fit(other, path, y, checkpoint=checkpoint)
-
-
-def test_a_checkpoint_remembers_the_seed(tmp_path):
-    np.save(tmp_path / "rows.npy", POINTS)
-    model = im.SphericalMixture(3)
-    first = clone(model).fit(tmp_path / "rows.npy", checkpoint=tmp_path / "checkpoint")
-    again = clone(model).fit(tmp_path / "rows.npy", checkpoint=tmp_path / "checkpoint")
-    np.testing.assert_array_equal(first.means_, again.means_)
-
-
-def test_sources_have_columns_of_their_own():
-    with refuses("column_beside_rows", name="y"):
-        im.RegressionMixture(2).fit(iter([LINES]), LINES[1])
-    with refuses("labels_missing"):
-        im.RegressionMixture(2).fit(iter([LINES[0]]))
-
-
-def threads_in_a_fit(seed):
-    """Return the threads BLAS may use before, at most during, and after a fit."""
-    most = []
-    before = threadpool_info()
-
-    def progress(*_):
-        most.append(max(library["num_threads"] for library in threadpool_info()))
-
-    im.SphericalMixture(3, random_state=seed).fit(POINTS, progress=progress)
-    return before, max(most), threadpool_info()
-
-
-@pytest.fixture
-def _two_blas_threads():
-    """Give BLAS two threads, by a thread that ends: threadpoolctl may ignore others until then."""
-    limits = ThreadpoolController().limit
-    with ThreadPoolExecutor(1) as pool:
-        before = pool.submit(limits, limits=2, user_api="blas").result()
-    yield
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(before.restore_original_limits).result()
-
-
-@pytest.mark.usefixtures("_two_blas_threads")
-@pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_fits_in_parallel_leave_the_threads_as_they_were(backend):
-    here = threadpool_info()
-    assert max(library["num_threads"] for library in here) > 1
-    fits = (delayed(threads_in_a_fit)(seed) for seed in range(4))
-    found = Parallel(n_jobs=2, backend=backend)(fits)
-    assert json.dumps(threadpool_info()) == json.dumps(here)
-    for before, most, after in found:
-        assert most <= max(library["num_threads"] for library in before)
-        if backend == "loky":  # threads of one process share the limits, while fits overlap
-            assert json.dumps(before) == json.dumps(after)

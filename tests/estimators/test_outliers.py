@@ -126,34 +126,3 @@ def test_a_score_says_which_rows_the_fit_would_leave_out(rng):
     assert [len(each.notes) for each in halves] == [1, 0]
     plain = im.SphericalMixture(3, random_state=0, drop_outliers=False).fit(X[1:])
     assert plain._log_likelihood(X).notes == []
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-@pytest.mark.parametrize("n_wild", [1, 5])
-@pytest.mark.parametrize("n", [200, 1_500])
-def test_wild_rows_buy_no_component(rng, n, n_wild):
-    X = wild(n, rng)
-    X[:n_wild] = rng.normal(size=(n_wild, 3)) * 100.0
-    model = im.SphericalMixture("auto", random_state=0).fit(X)
-    assert (model.n_components_, model.stats_["outliers"]) == (3, n_wild)
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-def test_a_wild_label_is_left_out_of_lines_and_counts_in_scores(rng):
-    X, labels = rng.normal(size=(300, 1)), rng.integers(2, size=300)
-    y = np.where(labels, 2 + X[:, 0], -2 - X[:, 0]) + 0.2 * rng.normal(size=300)
-    y[0] = 40.0
-    model = im.RegressionMixture("auto", random_state=0).fit(X, y)
-    assert (model.n_components_, model.stats_["outliers"]) == (2, 1)
-    assert model.lower_bound_ == pytest.approx(model.score(X[1:], y[1:]))
-    assert model.score(X, y) == pytest.approx(model.score_samples(X, y).mean())
-    assert model.noise_[0] == pytest.approx(0.2, abs=0.03)
-
-
-@pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
-def test_proportions_buy_no_components(rng):
-    """Weights that are no counts say nothing about the number of rows, whatever their sum is."""
-    X = wild(200, rng)
-    weights = rng.uniform(10, 30, size=200)
-    model = im.SphericalMixture("auto", random_state=0).fit(X, sample_weight=weights)
-    assert (model.n_components_, model.stats_["outliers"]) == (3, 1)

@@ -77,56 +77,6 @@ def test_a_missing_entry_is_not_called_large():
         im.rows.Whitening.of(Spoilt())
 
 
-def test_large_entries_that_fit_are_fitted():
-    model, (X,) = CASES["SphericalMixtureClusterer"]
-    plain, large = (clone(model).fit(X * size) for size in (1.0, 2.0**400))
-    assert np.array_equal(plain.labels_, large.labels_)
-
-
-@pytest.mark.parametrize("given", ["bar", True, 10])
-def test_progress_that_cannot_be_called(case, given):
-    model, data = case
-    with refuses("invalid_parameter"):
-        model.fit(*data, progress=given)
-
-
-def test_an_empty_path(case, tmp_path, monkeypatch):
-    model, _ = case
-    monkeypatch.chdir(tmp_path)
-    with refuses("no_such_file"):
-        model.fit("", *(["y"] if "Mixture" not in type(model).__name__ else []))
-
-
-@pytest.mark.parametrize("given", ["yes", "no", 1, None])
-@pytest.mark.parametrize(
-    ("estimator", "name"),
-    [
-        (im.SphericalMixture, "drop_outliers"),
-        (im.RegressionMixture, "fit_intercept"),
-        (im.RegressionMixtureDensity, "fit_intercept"),
-        (im.RegressionMixtureDensity, "whiten"),
-        (im.ActivationSumRegressor, "refine"),
-    ],
-)
-def test_what_is_true_or_false(estimator, name, given):
-    X, y = LINES
-    with refuses("invalid_parameter"):
-        estimator(**{name: given}).fit(X, y)
-
-
-def test_whiten_of_activations_has_a_third_value():
-    with refuses("invalid_parameter"):
-        im.ActivationSumRegressor(whiten=1).fit(*SUMS)
-    with refuses("invalid_parameter"):
-        im.ActivationSumRegressor(whiten="no").fit(*SUMS)
-
-
-def test_booleans_of_numpy_are_taken():
-    X, y = LINES
-    model = im.RegressionMixture(fit_intercept=np.bool_(False), random_state=0).fit(X, y)
-    assert not model.intercept_.any()
-
-
 def found(model):
     """What a fit found, as numbers."""
     names = ("means_", "coef_", "center_", "directions_", "weights_", "noise_")
@@ -157,16 +107,6 @@ def test_weights_above_one_count_rows():
     assert np.allclose(ones.coef_errors_, 2 * fours.coef_errors_, rtol=1e-3)
 
 
-class LazyFrame:
-    """Has of a lazy frame of polars what is used: its name, and ``collect``."""
-
-    def __init__(self, frame):
-        self.frame = frame
-
-    def collect(self):
-        return self.frame
-
-
 def test_entries_that_are_no_numbers_are_named_by_column_and_row(case):
     pandas = pytest.importorskip("pandas")
     model, (X, *y) = case
@@ -179,7 +119,6 @@ def test_entries_that_are_no_numbers_are_named_by_column_and_row(case):
     dated = frame.assign(c=pandas.Timestamp("2020-01-01"))
     for given, column, row, cell in (
         (text, "b", 7, "red"),
-        (LazyFrame(text), "b", 7, "red"),
         (array, "x2", 5, "?"),
         ([*X.astype(str).tolist()[:3], ["1", "2", "3", "red"]], "x3", 3, "red"),
         (grouped, "d", 0, "u"),
@@ -193,13 +132,3 @@ def test_entries_that_are_no_numbers_are_named_by_column_and_row(case):
         words[9] = "high"
         with refuses("cell_not_a_number", name="y", row=9, cell="high"):
             model.fit(X, words)
-
-
-def test_lazy_frames_are_collected():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(SPHERES[0], columns=list("abcd"))
-    model = im.SphericalMixture(3, random_state=0).fit(LazyFrame(frame))
-    assert list(model.feature_names_in_) == list("abcd")
-    np.testing.assert_array_equal(model.predict(LazyFrame(frame)), model.predict(frame))
-    with refuses("cell_not_a_number", column="a", row=0):
-        model.predict(frame.assign(a="red"))

@@ -6,10 +6,7 @@ from html.parser import HTMLParser
 from typing import NotRequired, get_origin
 
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 import implicitmoments as im
@@ -41,60 +38,6 @@ def test_notes_are_in_the_table_and_escaped(fitted):
     assert "a &lt;script&gt;" in shown
     assert "a <script>" not in shown
     HTMLParser().feed(shown)
-
-
-def test_text_where_text_is_asked_for(fitted):
-    model = fitted["SphericalMixture"].model
-    with config_context(display="text"):
-        assert not hasattr(model, "_repr_html_")
-        assert list(model._repr_mimebundle_()) == ["text/plain"]
-
-
-def test_pipelines_are_still_drawn(fitted):
-    model, X, _ = fitted["SphericalMixture"]
-    pipeline = make_pipeline(StandardScaler(), clone(model)).fit(X)
-    assert "SphericalMixture" in pipeline._repr_html_()
-
-
-def test_findings_are_few_and_readable(fitted):
-    found = findings_of(fitted["SphericalMixture"].model)
-    assert found["components"] == "4"
-    assert found["converged"] == "yes"
-    for model, _, _ in fitted.values():
-        assert all(0 < len(value) < 60 for value in findings_of(model).values())
-
-
-def test_likelihoods_are_per_row(fitted):
-    for name in ("SphericalMixture", "RegressionMixture"):
-        model, X, y = fitted[name]
-        found = findings_of(model)
-        assert found[LEVEL] == f"{model.score(X, y):.4g}"
-
-
-def test_a_row_that_counts_twice_is_two(fitted):
-    _, X, y = fitted["RegressionMixture"]
-    counts = [2.0] * len(X)
-    model = im.RegressionMixture(3, random_state=0).fit(X, y, sample_weight=counts)
-    assert findings_of(model)[LEVEL] == f"{model.score(X, y):.4g}"
-
-
-@pytest.mark.parametrize("used", ["network", "polynomial"])
-def test_the_error_is_that_of_what_predicts(fitted, used):
-    model = copy.copy(fitted["ActivationSumRegressor"].model)
-    errors = {"network_error": 14_560.0, "polynomial_error": 750.0, "hypothesis": used}
-    model.stats_ = model.stats_ | errors
-    found = {name: value for name, value in findings_of(model).items() if "error" in name}
-    expected = "14,560" if used == "network" else "750"
-    assert found == {f"expected squared error of the {used}": expected}
-
-
-def test_the_noise_of_a_density_has_a_name_of_its_own(fitted):
-    lines, density = (
-        fitted[name].model for name in ("RegressionMixture", "RegressionMixtureDensity")
-    )
-    (noise,) = [name for name, value in lines._findings().items() if value is lines.noise_]
-    assert noise not in findings_of(density)
-    assert density.noise_ in density._findings().values()
 
 
 def test_counts():

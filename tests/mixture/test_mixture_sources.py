@@ -8,8 +8,7 @@ import pytest
 
 import implicitmoments as im
 from implicitmoments.datasets import make_spherical_mixture
-from implicitmoments.rows import ArrayTable
-from support import Watched, refuses
+from support import Watched
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 
@@ -40,32 +39,6 @@ def mixture(request):
 @pytest.fixture(scope="module")
 def fitted(data, mixture):
     return mixture(K).fit(data[0])
-
-
-def same(one, other, atol=1e-6):
-    np.testing.assert_allclose(np.asarray(one.means_), np.asarray(other.means_), atol=atol)
-    np.testing.assert_allclose(np.asarray(one.weights_), np.asarray(other.weights_), atol=atol)
-    covariances = (model._covariances() for model in (one, other))
-    np.testing.assert_allclose(*covariances, atol=atol)
-    assert one.lower_bound_ == pytest.approx(other.lower_bound_, abs=atol)
-
-
-def test_a_source_is_fitted_as_its_arrays_are(data, fitted, mixture):
-    X, _ = data
-    model = mixture(K).fit(ArrayTable(X))
-    np.testing.assert_allclose(model.means_, fitted.means_, rtol=1e-9)
-    counts = np.random.default_rng(0).integers(0, 3, N).astype(float)
-    weighted = mixture(K).fit(X, sample_weight=counts)
-    # rows that count zero times are still there, so other rows are sampled
-    same(mixture(K).fit(ArrayTable(X, counts=counts)), weighted, 1e-3)
-    assert model.score(ArrayTable(X)) == pytest.approx(fitted.score(X))
-    np.testing.assert_array_equal(model.predict(ArrayTable(X)), fitted.predict(X))
-
-
-def test_small_sources_are_counted_as_arrays_are(data, mixture):
-    X = np.vstack([data[0][:1_000]] * 2)
-    once = mixture(K).fit(X)
-    same(mixture(K).fit(ArrayTable(X)), once, 1e-12)
 
 
 @pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
@@ -124,16 +97,6 @@ def test_every_way_to_fit_takes_arrays_of_the_standard(pair, mixture, options):
     assert model.lower_bound_ == pytest.approx(plain.lower_bound_, abs=1e-5)
 
 
-@ROUND_AND_FULL
-def test_batches_take_arrays_of_the_standard(pair, mixture):
-    batches, twin = (mixture(2) for _ in range(2))
-    for piece in np.array_split(pair, 3):
-        batches.partial_fit(array_api_strict.asarray(piece))
-        twin.partial_fit(piece)
-    assert isinstance(batches.means_, type(array_api_strict.asarray(pair)))
-    np.testing.assert_allclose(np.asarray(batches.means_), twin.means_, atol=1e-4)
-
-
 @pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-5), ("float32", 1e-3)])
 def test_torch(data, fitted, mixture, dtype, close):
     torch = pytest.importorskip("torch")
@@ -159,24 +122,3 @@ def test_no_step_reads_all_rows_and_what_travels_is_small(mixture):
     model = mixture(3, tol=1e-3, n_moves=2).fit(source)
     assert model.stats_["outliers"] == 1
     assert max(source.sizes) < 1e6
-
-
-def test_what_is_left_out_is_told_by_what_a_row_holds(data, mixture):
-    """A far row that no sample has seen is left out, too."""
-    X = np.tile(data[0], (20, 1))
-    X[1_234 + 1] = 1e7
-    model = mixture(K).fit(X)
-    assert model.stats_["outliers"] == 1
-    kept = mixture(K).fit(np.delete(X, 1_235, axis=0))
-    same(model, kept, 1e-4)
-
-
-def test_sources_that_cannot_be(data, mixture):
-    X, _ = data
-    with refuses("too_few_rows", n=1):
-        mixture(K).fit(ArrayTable(X, counts=(np.arange(N) == 0) * 1.0))
-    wild = X.copy()
-    wild[N // 2 + 1] = 1e200
-    assert mixture(K).fit(wild).stats_["outliers"] == 1
-    with refuses("entries_too_large"):
-        mixture(K, drop_outliers=False).fit(wild)

@@ -45,14 +45,6 @@ def test_separated_components_have_no_note(rng, name, k):
     assert model.notes_ == []
 
 
-@pytest.mark.parametrize("weights", [None, [10, 1]])
-def test_a_light_component_that_is_right_has_no_note(weights):
-    X, _ = make_spherical_mixture(
-        2_000, 2, 4, radius=5.0, separation=4.0, weights=weights, random_state=0
-    )
-    assert codes(2, X) == []
-
-
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_a_missing_component_is_noted(rows, k):
     X, truth = rows
@@ -61,12 +53,6 @@ def test_a_missing_component_is_noted(rows, k):
     held = [set(truth.labels[model.predict(X) == c]) for c in note.values["which"]]
     assert all(len(labels) > 1 for labels in held)  # each that is named holds several
     assert k < note.values["more"] <= 5
-
-
-def test_a_missing_component_is_noted_where_components_overlap():
-    X, _ = make_spherical_mixture(4_000, 4, 3, radius=2.5, separation=2.5, random_state=2)
-    assert "component_missing" in codes(3, X)
-    assert codes(4, X) == []
 
 
 def test_a_superfluous_component_is_noted(rows):
@@ -104,10 +90,6 @@ def test_components_that_are_not_round_are_noted_and_the_advice_helps(rows, rng)
     assert better.notes_ == []
 
 
-def test_columns_that_differ_in_spread_are_not_round(rows):
-    assert "not_round" in codes(5, rows[0] * [1.0, 1.0, 1.0, 9.0])
-
-
 def test_heavy_tails_are_noted(rng):
     X = rng.standard_t(3, size=(2_000, 2))
     X[::2] += 20
@@ -136,11 +118,3 @@ def test_a_variance_at_its_floor_is_noted(rng):
     model = im.GaussianMixture(2, random_state=0).fit(X)
     (note,) = (note for note in model.notes_ if note.code == "at_floor")
     assert note.values["which"] == [1]
-
-
-def test_outliers_are_counted_and_noted(rows):
-    X = rows[0].copy()
-    X[7] = 1e6
-    model = im.SphericalMixture(5, random_state=0).fit(X)
-    assert model.stats_["outliers"] == 1
-    assert model.notes_.codes == ["outliers"]

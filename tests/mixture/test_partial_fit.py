@@ -4,11 +4,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import implicitmoments as im
-from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
-from implicitmoments.rows import ArrayTable
+from implicitmoments.datasets import make_regression_mixture
 from support import match_rows, refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
@@ -80,39 +78,6 @@ def test_batches_of_lines(noise, noise_type):
     assert batches.coef_errors_ is None
 
 
-def test_batches_with_tails(rng):
-    X = rng.standard_t(4, size=(12_000, 2))
-    X[::2] += 9
-    model = im.GaussianMixture(2, noise="student", covariance_type="spherical", random_state=0)
-    for part in np.array_split(X, 4):
-        model.partial_fit(part)
-    whole = im.GaussianMixture(2, noise="student", covariance_type="spherical", random_state=0)
-    freedom = whole.fit(X).degrees_of_freedom_
-    assert model.degrees_of_freedom_ == pytest.approx(freedom, rel=0.1)
-
-
-def test_weights_of_batches():
-    X, means, labels = draw("full")
-    counts = np.where(labels == 0, 0.0, 0.5)
-    model = in_batches(X, counts=counts, n_components=K - 1)
-    assert furthest(model, means[1:]) < 0.1
-    assert model.stats_["rows_seen"] == pytest.approx(counts.sum())
-
-
-def test_weights_of_files_and_sources_have_one_unit(tmp_path):
-    X, _ = make_spherical_mixture(400, 2, 2, radius=6.0, separation=6.0, random_state=0)
-    counts = np.tile([0.25, 0.5, 2.0, 0.5], 100)
-    table = np.column_stack([X, counts])
-    np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,n", comments="")
-    models = [im.SphericalMixture(2, random_state=0) for _ in range(3)]
-    models[0].partial_fit(X, sample_weight=counts)
-    models[1].partial_fit(str(tmp_path / "rows.csv"), sample_weight="n")
-    models[2].partial_fit(ArrayTable(X, counts=counts))
-    for model in models:
-        assert model.stats_["rows_seen"] == pytest.approx(counts.sum())
-        np.testing.assert_allclose(model.means_, models[0].means_, atol=1e-6)
-
-
 MODELS = {
     **{name: partial(im.GaussianMixture, K, covariance_type=name) for name in TYPES},
     "student": partial(im.GaussianMixture, K, noise="student"),
@@ -166,15 +131,6 @@ def test_a_fit_begins_anew():
     assert model.stats_["rows_seen"] == 3_000
 
 
-def test_batches_that_cannot_be_are_refused():
-    X, _, _ = draw("full")
-    model = in_batches(X[:2_000], 1_000)
-    with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's check)
-        model.partial_fit(X[:10, :2])
-    with refuses("too_few_rows", n=3):
-        im.SphericalMixture(K).partial_fit(X[:3])
-
-
 def test_outliers_of_later_batches_are_counted(rng):
     X = rng.normal(size=(1_000, 2))
     X[::2] += 8
@@ -183,11 +139,3 @@ def test_outliers_of_later_batches_are_counted(rng):
     assert (model.stats_["outliers"], model.stats_["rows_used"]) == (1, 999)
     (note,) = (note for note in model.notes_ if note.code == "outliers")
     assert note.values["n"] == 1
-
-
-def test_a_first_batch_that_did_not_converge_is_noted():
-    X, _, _ = draw("full")
-    model = im.GaussianMixture(K, max_iter=1, tol=0.0, random_state=0)
-    with pytest.warns(ConvergenceWarning):
-        model.partial_fit(X[:2_000])
-    assert model.notes_.codes == ["not_converged"]

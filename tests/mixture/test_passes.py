@@ -3,7 +3,6 @@
 import pickle
 from functools import partial
 
-import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -62,19 +61,6 @@ def test_blocks_do_not_matter(fitted):
     same(small, model, rtol=1e-5, atol=1e-6)
 
 
-def test_dask_and_iterators_give_the_same_fit(fitted):
-    name, rows, model = fitted
-    lazy = [da.from_array(part, chunks=(5_000, *part.shape[1:])) for part in rows]
-    same(make(name).fit(*lazy), model, rtol=1e-5, atol=1e-6)
-
-    def blocks():
-        for first in range(0, N, 7_000):
-            block = tuple(part[first : first + 7_000] for part in rows)
-            yield block if len(block) > 1 else block[0]
-
-    same(make(name).fit(blocks()), model, rtol=1e-5, atol=1e-6)
-
-
 def test_weights_are_repetitions(fitted):
     name, rows, _ = fitted
     some = [part[:6_000] for part in rows]
@@ -82,14 +68,6 @@ def test_weights_are_repetitions(fitted):
     weighted = make(name).fit(*some, sample_weight=counts)
     repeated = make(name).fit(*(np.repeat(part, counts, axis=0) for part in some))
     same(weighted, repeated, rtol=1e-4, atol=1e-5)
-
-
-def test_a_checkpoint_is_resumed(fitted, tmp_path):
-    name, rows, model = fitted
-    first = make(name).fit(*rows, checkpoint=tmp_path / "fit.checkpoint")
-    again = make(name).fit(*rows, checkpoint=tmp_path / "fit.checkpoint")
-    same(first, model, rtol=1e-9)
-    same(again, model, rtol=1e-9)
 
 
 def test_one_seed_gives_one_fit_and_copies_answer_alike(fitted, tmp_path):

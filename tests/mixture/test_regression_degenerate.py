@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from implicitmoments import RegressionMixture
 from support import match_rows, refuses
@@ -69,41 +68,3 @@ def test_one_feature(rng):
     y = X[:, 0] * np.where(labels, 2.0, -1.0) + 0.1 * rng.normal(size=400)
     found = RegressionMixture("auto", random_state=0).fit(X, y)
     np.testing.assert_allclose(np.sort(found.coef_[:, 0]), [-1, 2], atol=0.05)
-
-
-@pytest.mark.parametrize(
-    ("how", "code", "values"),
-    [
-        ({"n_components": 0}, "invalid_parameter", {}),
-        ({"n_components": 2.5}, "invalid_parameter", {}),
-        ({"n_components": "many"}, "invalid_parameter", {}),
-        ({"n_components": 500}, "too_few_rows", {"k": 500, "n": 400}),
-        ({"noise_type": "none"}, "invalid_parameter", {}),
-        ({"max_iter": 0}, "invalid_parameter", {}),
-        ({"max_components": 0}, "invalid_parameter", {}),
-        ({"tol": -1.0}, "invalid_parameter", {}),
-        ({"fit_intercept": 1}, "invalid_parameter", {}),
-    ],
-)
-def test_bad_parameters_are_refused(rng, how, code, values):
-    X, y = two_lines(rng)
-    with refuses(code, **values):
-        RegressionMixture(**how).fit(X, y)
-
-
-def test_bad_rows_are_refused(rng):
-    X, y = two_lines(rng)
-    for given in (np.where(X > 2, np.nan, X), y), (X, np.where(y > 2, np.nan, y)):
-        with pytest.raises(ValueError):  # noqa: PT011 (scikit-learn's own)
-            RegressionMixture().fit(*given)
-    for weights in (-np.ones(400), np.eye(400)[0]):
-        with pytest.raises(ValueError):  # noqa: PT011
-            RegressionMixture().fit(X, y, sample_weight=weights)
-
-
-def test_em_that_does_not_converge_is_noted(rng):
-    X, y = two_lines(rng, 1.0)
-    with pytest.warns(ConvergenceWarning):
-        found = RegressionMixture(2, max_iter=1, random_state=0).fit(X, y)
-    assert not found.converged_
-    assert found.notes_.codes[-1] == "not_converged"

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import unittest
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +17,6 @@ import sklearn
 import implicitmoments as im
 
 SUITE = "sklearn.mixture.tests.test_gaussian_mixture"
-PAGE = Path(__file__).parents[2] / "docs/mixtures.md"
 OLDEST = (1, 9)  # version of scikit-learn whose tests the tables are of
 # SciPy has to be imported with a variable set, and libraries that are not installed raise SkipTest
 ARRAYS = "test_gaussian_mixture_array_api_compliance"
@@ -111,7 +109,6 @@ def _choices(mark):
 
 MODULE = load()
 CASES = list(cases(MODULE)) if MODULE else []
-REPEATED = [case for case in CASES if "n_init" in inspect.getsource(getattr(MODULE, case[0]))]
 
 
 def identify(chosen):
@@ -153,13 +150,6 @@ def test_holds_unless_it_cannot(name, dtype, arguments, monkeypatch):
         run(name, arguments, monkeypatch)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "dtype", "arguments"), REPEATED, ids=identify(REPEATED))
-def test_holds_with_as_many_runs_as_it_asks_for(name, dtype, arguments, monkeypatch):
-    if name not in EXPECTED:
-        run(name, arguments, monkeypatch, im.GaussianMixture)
-
-
 @pytest.mark.parametrize("name", WORDED)
 def test_holds_but_for_words(name, monkeypatch):
     loose = SimpleNamespace(
@@ -168,14 +158,3 @@ def test_holds_but_for_words(name, monkeypatch):
     )
     monkeypatch.setattr(MODULE, "pytest", loose)
     run(name, {}, monkeypatch)
-
-
-def test_the_page_counts_the_tests_that_hold():
-    names = {name for name, _, _ in CASES}
-    assert set(EXPECTED) < names
-    n, held, worded = len(names), len(names) - len(EXPECTED), len(WORDED)
-    counts = (
-        f"Of the {n} tests that use the class, {held} hold, and {worded} but for the words of "
-        f"errors. The {len(EXPECTED) - worded} others cannot hold"
-    )
-    assert counts in " ".join(PAGE.read_text().split())

@@ -99,27 +99,6 @@ def test_auto_finds_components_with_tails(name):
     assert stats.kstest(squares / D, law.cdf).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_auto_finds_lines_with_tails(k):
-    X, y = t_lines(1_500, 3)
-    if k == 1:
-        y = 1 + X @ [2.0, 0.0] + 0.5 * np.random.default_rng(0).standard_t(3, 1_500)
-    model = im.RegressionMixture("auto", noise="student", random_state=0).fit(X, y)
-    assert model.n_components_ == k
-    assert 2.3 < model.degrees_of_freedom_ < 4.2
-    order = np.argsort(-model.intercept_)
-    np.testing.assert_allclose(model.coef_[order], COEF[:k, 1:], atol=0.1)
-    np.testing.assert_allclose(model.noise_, 0.5, atol=0.06)
-    assert np.all(model.coef_errors_ < 0.05)
-    logs = model.score_samples(X, y)
-    free = (k * 3) + (k - 1) + 1 + 1
-    np.testing.assert_allclose(model.bic(X, y), -2 * logs.sum() + free * np.log(1_500))
-    _, again, labels = model.sample(random_state=1, X=np.zeros((40_000, 2)))
-    residual = (again - model.intercept_[labels]) / model.noise_[labels]
-    assert stats.kstest(residual, stats.t(model.degrees_of_freedom_).cdf).pvalue > 1e-3
-    assert stats.kstest(residual, stats.norm.cdf).pvalue < 1e-6
-
-
 @pytest.mark.filterwarnings("ignore::implicitmoments.AssumptionWarning")
 def test_heavy_tails_are_noted_and_the_advice_helps():
     gaussian = im.GaussianMixture(2, drop_outliers=False, random_state=0).fit(X)

@@ -15,6 +15,7 @@ from implicitmoments.mixture.moves import (
     merge_losses,
     merge_pairs,
     merge_to,
+    penalty,
     split_components,
 )
 from implicitmoments.mixture.starts import merge_groups, micro_components
@@ -28,11 +29,6 @@ class Choice(NamedTuple):
 
     end: Improved
     bic: dict[int, float]  # the least BIC that was seen for each number
-
-
-def penalty(sample: Sample, k: int) -> float:
-    """Return half of what BIC charges for the parameters of k components."""
-    return 0.5 * sample.family.n_parameters(k) * float(np.log(sample.n))
 
 
 def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:

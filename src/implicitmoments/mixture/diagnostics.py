@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import Floats
-from implicitmoments.mixture.choose_k import penalty
 from implicitmoments.mixture.em import Sample, Shares, normalise
 from implicitmoments.mixture.family import TINY, Family, Parameters, classified_level
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
-from implicitmoments.mixture.moves import Improved, chance_gain, try_splits
+from implicitmoments.mixture.moves import Improved, chance_gain, penalty, try_splits
 from implicitmoments.mixture.students import Students
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT

@@ -56,8 +56,8 @@ class Sample:
     @classmethod
     def of(cls, family: Family, rows: Rows) -> Sample:
         """Return the features of rows in memory, in NumPy."""
-        block = {name: to_numpy(column) for name, column in rows.block.items()}
-        features = np.ascontiguousarray(family.features(in_double(block)))
+        block = in_double(rows.block)
+        features = np.ascontiguousarray(to_numpy(family.features(block)))
         return cls(family, features, np.asarray(rows.counts, dtype=np.float64))
 
     @cached_property

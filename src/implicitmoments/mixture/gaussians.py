@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -35,7 +36,6 @@ LEAST_RATIO = 1e-7  # of a variance to the pooled one within components
 FAR = 10.0  # deviations from the centre within which rows are taken to lie
 ROUNDING = 1e-13  # of sums of squares of standardised columns
 UNIT_ROWS = 20_000  # from which centre, units and steps are estimated
-MANY_COLUMNS = 4  # times k: then spherical components are searched on few axes
 AT_FLOOR = 1.01  # times the floor: a variance below is at it
 
 
@@ -65,9 +65,9 @@ class Gaussians(Family):
     variance: float | None = None
     separable: bool = True
     # of the rows; ``prepare`` sets them
-    centre: Floats = field(default_factory=lambda: np.zeros(0))  # (d,)
-    unit: Floats = field(default_factory=lambda: np.ones(0))  # (d,)
-    floor: Floats = field(default_factory=lambda: np.zeros(0))  # (d,), or (1,): least variances
+    centre: Floats = field(default_factory=partial(np.zeros, 0))  # (d,)
+    unit: Floats = field(default_factory=partial(np.ones, 0))  # (d,)
+    floor: Floats = field(default_factory=partial(np.zeros, 0))  # (d,), or (1,): least variances
 
     option = "covariance_type"
 
@@ -274,16 +274,6 @@ class Gaussians(Family):
     def points(self, features: Floats) -> Floats:
         """Return z."""
         return features[:, 1 : 1 + self.d]
-
-    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Family, Floats] | None:
-        """Return spherical components on the k - 1 principal axes, which hold their means."""
-        if self.shape != "spherical" or k == 1 or self.d < MANY_COLUMNS * k:
-            return None
-        z = self.points(features).astype(np.float32)
-        axes = np.linalg.eigh((z.T * weights.astype(np.float32)) @ z)[1][:, -(k - 1) :]
-        points = (z @ axes).astype(np.float64)
-        family = replace(self, centre=np.zeros(k - 1), unit=self.unit[: k - 1])
-        return family, np.asarray(family.features({"x": points * family.unit}))
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -45,9 +46,9 @@ class Lines(Family):
     separate_noise: bool = False
     fit_intercept: bool = True
     # of the rows; ``prepare`` sets them
-    centre: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) of x
-    whitener: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (d, q - 1)
-    root: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (q - 1, d), its inverse
+    centre: Floats = field(default_factory=partial(np.zeros, 0))  # (d,) of x
+    whitener: Floats = field(default_factory=partial(np.zeros, (0, 0)))  # (d, q - 1)
+    root: Floats = field(default_factory=partial(np.zeros, (0, 0)))  # (q - 1, d), its inverse
     y_centre: float = 0.0
     y_unit: float = 1.0
 

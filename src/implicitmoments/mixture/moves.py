@@ -64,6 +64,11 @@ class Improved(NamedTuple):
     prospects: Prospects | None  # None without a search
 
 
+def penalty(sample: Sample, k: int) -> float:
+    """Return half of what BIC charges for the parameters of k components."""
+    return 0.5 * sample.family.n_parameters(k) * float(np.log(sample.n))
+
+
 def chance_gain(sample: Sample) -> float:
     """Return the gain of the log-likelihood that a further component brings by chance."""
     family = sample.family

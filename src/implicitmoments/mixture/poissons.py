@@ -8,6 +8,7 @@ is the same for all components, so it is one shared feature.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln
@@ -26,7 +27,7 @@ class Poissons(Family):
     The parameters are ``rates`` (k, d).
     """
 
-    overall: Floats = field(default_factory=lambda: np.zeros(0))  # (d,) rates of all rows
+    overall: Floats = field(default_factory=partial(np.zeros, 0))  # (d,) rates of all rows
 
     @property
     def n_own(self) -> int:

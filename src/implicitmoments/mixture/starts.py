@@ -107,15 +107,13 @@ def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -
     return take_steps(sample, sums, 5).sums
 
 
-def leading_start(
-    sample: Sample, k: int, rng: np.random.Generator, patience: int = 0
-) -> Floats | None:
+def leading_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats | None:
     """Return components (k, s) found on the few directions in which they differ, if any."""
     found = sample.family.leading(sample.features, sample.weights, k)
     if found is None:
         return None
     small = Sample(found[0], found[1], sample.weights)
-    sums = find_optimum(small, k, rng, patience=patience).sums
+    sums = find_optimum(small, k, rng, patience=0).sums
     shares = small.shares(sums).shares * sample.weights
     return np.asarray(shares @ sample.own, dtype=np.float64)
 
@@ -177,10 +175,6 @@ def find_optimum(
     near = sample.family.similar_if_near
     affordable = int(CROSSED_NUMBERS / (len(sample.weights) * k))
     n_starts = 2 if near else min(max(affordable, 4), 8)
-    if near and starts is None:
-        leading = leading_start(sample, k, rng, patience)
-        if leading is not None:  # crossings were tried there
-            starts, patience = leading[None], 0
     if starts is None:
         starts = first_starts(sample, k, n_starts, rng)
     sample = sample.in_single(starts[0])

@@ -118,7 +118,7 @@ class Checkpoint:
             if not name.startswith(prefix):
                 continue
             kind, _, own = name.removeprefix(prefix).partition(" ")
-            value: Any = array
+            value: Any = np.array(array)  # a copy, in which callers compute
             if kind == "number":
                 value = array.item()
             elif kind == "foreign":
