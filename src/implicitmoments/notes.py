@@ -82,11 +82,11 @@ NOTES: dict[str, str] = {
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # density
-    "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
-    "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
-    "components are too far apart for the noise and the number of rows, or the rows are not such "
-    "a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
-    "(`SphericalMixture`, `RegressionMixture`)",
+    "density_far_from_rows": "the Kolmogorov distance of the density from the rows is "
+    "{distance:.2f}, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
+    "them: components are too far apart for the noise and the number of rows, or the rows are not "
+    "such a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the "
+    "components (`SphericalMixture`, `RegressionMixture`)",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different, so that the moments are biased; use `whiten=True`, or "
     "`refine=True` of `ActivationSumRegressor`",

@@ -189,7 +189,6 @@ def test_only_ratios_of_weights_matter():
     [
         (lambda X: HermiteProblem(X, sample_weight=-np.ones(50)), "weights_invalid"),
         (lambda X: HermiteProblem(X, sample_weight=np.ones(49)), "weights_invalid"),
-        (lambda X: HermiteProblem(X, 3.0), "weight_not_callable"),
         (lambda X: HermiteProblem([["a"]]), "not_numeric"),
         (lambda X: SphericalMixtureProblem(X, center=[1.0]), "wrong_shape"),
         (lambda X: SphericalMixtureProblem(X, variance=-1.0), "invalid_parameter"),

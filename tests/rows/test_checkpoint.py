@@ -191,3 +191,12 @@ def test_arrays_keep_their_shapes_and_types(tmp_path):
         assert np.shape(found[name]) == np.shape(value), name
         assert np.asarray(found[name]).dtype == np.asarray(value).dtype
         np.testing.assert_array_equal(found[name], value)
+
+
+def test_callers_may_compute_in_the_sums(tmp_path):
+    for _ in range(3):  # the passes of earlier rounds come from the file
+        checkpoint = Checkpoint(tmp_path / "fit", {}, np.ones(1))
+        for name in ("first", "second"):
+            found = checkpoint.sums(name, lambda: {"total": np.ones(3)})
+            np.testing.assert_array_equal(found["total"], 1.0)
+            found["total"] *= 2

@@ -27,10 +27,6 @@ Function: TypeAlias = Callable[[Array], Array]
 
 ORDERS = 48  # tabulated; higher orders are integrated when they are needed
 HIGHEST_DEGREE = 20  # of a sum of activations
-STEP = 1e-6  # of a central difference: near the cube root of the rounding error
-NODES = 16  # of a Gauss-Legendre panel
-DEEPEST = 44  # halvings of a panel of length one: kinks are then located to 1e-13
-MOST_PANELS = 20_000  # limits the time for functions with very many kinks
 LARGEST_ERROR = 1e-7  # relative; above it quadrature has failed
 
 
@@ -102,9 +98,9 @@ class Activation:
         -------
         array of the shape, library and precision of u
         """
-        xp = namespace_of(u)
+        xp, step = namespace_of(u), 1e-6  # near the cube root of the rounding error
         v = xp.astype(u, xp.float64, copy=False)
-        return xp.astype((self(v + STEP) - self(v - STEP)) / (2 * STEP), u.dtype, copy=False)
+        return xp.astype((self(v + step) - self(v - step)) / (2 * step), u.dtype, copy=False)
 
     def coefficient(self, order: int) -> float:
         """Return a Hermite coefficient.
@@ -164,11 +160,19 @@ class Quadrature:
     error: float
 
 
-def integrate(function: Function, order: int, name: str = "the activation") -> Quadrature:
+def integrate(
+    function: Function,
+    order: int,
+    name: str = "the activation",
+    *,
+    deepest: int = 44,
+    most_panels: int = 20_000,
+) -> Quadrature:
     """Integrate a function against Hermite polynomials of orders 0 to ``order``.
 
     Panels are halved until a panel and its two halves agree, so they accumulate at kinks and
-    jumps.
+    jumps, which 44 halvings locate to 1e-13. The number of panels limits the time for functions
+    with very many kinks.
 
     Examples
     --------
@@ -190,13 +194,13 @@ def integrate(function: Function, order: int, name: str = "the activation") -> Q
         raise _not_integrable(name, "its mean square under N(0, 1) is not finite")
     tolerance = 1e-15 * np.append(np.full(order + 1, size), size**2)
     total, error, n_panels = np.zeros(order + 2), np.zeros(order + 2), 0
-    for depth in range(DEEPEST + 1):
+    for depth in range(deepest + 1):
         middle = (left + right) / 2
         first = _panels(function, left, middle, order, name)
         second = _panels(function, middle, right, order, name)
         difference = np.abs(whole - first - second)
         n_panels += len(left)
-        last = depth == DEEPEST or n_panels > MOST_PANELS
+        last = depth == deepest or n_panels > most_panels
         split = (difference > tolerance).any(axis=1) & (not last)
         total += (first + second)[~split].sum(axis=0)
         error += difference[~split].sum(axis=0)
@@ -215,7 +219,7 @@ def integrate(function: Function, order: int, name: str = "the activation") -> Q
 
 def _panels(function: Function, left: Floats, right: Floats, order: int, name: str) -> Floats:
     """Integrate σ h_t φ for t = 0, …, order, and σ² φ, on every panel: (panels, order + 2)."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(16)
     half = (right - left)[:, None] / 2
     u = (left + right)[:, None] / 2 + half * nodes
     values = _values(function, u.ravel(), name).reshape(u.shape)

@@ -46,15 +46,10 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Sums
 
 LARGEST_WINDOW = 4_200  # coordinates of M_4: its square is held in memory
-HEIGHT = 0.8  # times the length of the hidden vectors; from 0.6 to 1 it matters little
 LARGEST_RATIO = 0.15  # of second to first eigenvalue; more is no square of one vector
 LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
 AT_THE_FLOOR = 1.05  # noise floors below which a component is noise
 CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
-CERTAIN = 3.0  # standard errors beyond which a number is not 0
-N_STARTS = 3  # of the decomposition, from random orthogonal matrices
-MAX_ITERATIONS = 50  # about 12 are needed; more only where noise exceeds the components
-SMALLEST_HALF = 0.05  # of a whitened half: keeps its square root away from zero
 SMALL = 1e-9  # relative: below it numbers are rounding
 
 
@@ -277,7 +272,7 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     V, e = top.vectors[:, :k], top.spectrum[:k]
     length = math.sqrt(max(float(np.sum(e)), 1e-6))
     basis, like = np.ascontiguousarray(V.T) if d > k else np.eye(d), view.frame.basis
-    height = HEIGHT * length if problem.uniform else None
+    height = 0.8 * length if problem.uniform else None  # from 0.6 to 1 it matters little
     frame = Frame(move_like(basis, like), move_like(center, like), length, height)
     # a direction below the noise floor contains no vector whose error matters
     clear, off = e > MARGIN * top.floor, np.eye(d) - basis.T @ basis
@@ -362,13 +357,13 @@ def symmetrise(array: Floats) -> Floats:
     return np.asarray(sum(array.transpose(order) for order in permutations(range(3))) / 6)
 
 
-def decompose(array: Floats, seed: int = 0) -> tuple[Floats, Floats]:
+def decompose(array: Floats, seed: int = 0, n_starts: int = 3) -> tuple[Floats, Floats]:
     """Return orthonormal columns u_i (k, k) and T(u_i, u_i, u_i) of a symmetric array.
 
     The best of several random starts, by the sum of squares of the values.
     """
     rng, k = np.random.default_rng(seed), len(array)
-    starts = (np.linalg.qr(rng.normal(size=(k, k)))[0] for _ in range(N_STARTS))
+    starts = (np.linalg.qr(rng.normal(size=(k, k)))[0] for _ in range(n_starts))
     found = [refine(array, start) for start in starts]
     return max(found, key=lambda one: float(np.sum(one[1] ** 2)))
 
@@ -382,7 +377,7 @@ def refine(array: Floats, start: Floats, tolerance: float = 1e-8) -> tuple[Float
         twice: Floats = np.einsum("abi,bi->ai", once, vectors)
         return twice
 
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(50):  # about 12 are needed; more only where noise exceeds the components
         left, _, right = np.linalg.svd(apply(vectors))
         before, vectors = vectors, left @ right
         if float(np.abs(vectors - before).max()) < tolerance:
@@ -401,7 +396,7 @@ def half_components(
     """
     W = V / np.sqrt(e)
     g, R = np.linalg.eigh(W.T @ own @ W)
-    g = np.maximum(g, SMALLEST_HALF)
+    g = np.maximum(g, 0.05)  # keeps its square root away from zero
     down, up = (R / np.sqrt(g)) @ R.T, (R * np.sqrt(g)) @ R.T
     array = np.einsum("abc,ax,by,cz->xyz", sixth, down, down, down, optimize=True)
     vectors, values = refine(array, U, tolerance=1e-6)
@@ -468,7 +463,8 @@ def find_signs(
     else:
         return np.zeros(k)
     noise_of = math.sqrt(float(np.mean(along.half_difference**2)))
-    return np.where(np.abs(along.value) > CERTAIN * noise_of, np.sign(along.value), 0.0)
+    # beyond three standard errors a sign is known
+    return np.where(np.abs(along.value) > 3 * noise_of, np.sign(along.value), 0.0)
 
 
 def fit_squares(images: Floats, moment: Floats) -> Floats:

@@ -24,7 +24,7 @@ from implicitmoments.arrays import (
     namespace_of,
     to_numpy,
 )
-from implicitmoments.notes import InputError, InputTypeError
+from implicitmoments.notes import InputError
 from implicitmoments.rows import (
     Block,
     RowDraws,
@@ -100,13 +100,6 @@ class HermiteProblem:
         sample_weight: Array | None = None,
         whitening: Whitening | None = None,
     ) -> None:
-        if not (weight is None or callable(weight)):
-            raise InputTypeError(
-                "weight_not_callable",
-                "weight must be a function of the order and of a block of rows, got {kind}; try "
-                "weight=lambda order, rows: rows['y'] ** order",
-                kind=type(weight).__name__,
-            )
         rows = Rows.of(points, y=y)
         if sample_weight is not None:
             counts = as_real_array(sample_weight, "sample_weight", 1)
