@@ -1,57 +1,52 @@
-"""Sums of activations: R², seconds, local optima and peers.
+"""Sums of activations: R², errors of directions, seconds and local optima.
 
-Run: python benchmarks/activations.py polynomial [--seeds 10]   the polynomial alone
-     python benchmarks/activations.py refined [--seeds 10]      ReLUs and cosines, refined
-     python benchmarks/activations.py signs [--seeds 10]        weights of both signs, biases, tanh
-     python benchmarks/activations.py optima [--seeds 40]       fits beside a fit from the truth
-     python benchmarks/activations.py peers [--seeds 3]         networks, kernels and trees
+    python benchmarks/activations.py [polynomial] [refined] [optima] [--seeds N] [--old SRC] ...
 
-R² is on 20,000 new rows without noise. Weights are equal; signed ones, and those beside biases,
-have magnitudes from U(0.5, 1.5), and biases are from U(-1, 1). Seconds are processor time of one
-thread with OMP_NUM_THREADS=1. The settings of peers are chosen on a held-out tenth of the rows.
+R² is on 20,000 new rows without noise, the error of the directions the mean angle in radians.
+Weights are equal; signed ones, and those beside biases, have magnitudes from U(0.5, 1.5), and
+biases are from U(-1, 1). Noise is a part of the variance of the labels. ``optima`` compares the
+squared error on the rows of the fit with that of a fit from the truth: above 1.05 times it the fit
+is a local optimum, and a silent one if no note says so.
 """
 
 from __future__ import annotations
 
-import argparse
-import platform
-import warnings
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import product
-from time import process_time
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPRegressor
 
-from implicitmoments import ActivationSumRegressor
-from implicitmoments.activation import Network, fit_network
-from implicitmoments.datasets import make_activation_sum
-from implicitmoments.moments import Activation, as_activation, cosine
-from implicitmoments.rows import Rows
-
-RELU = as_activation("relu")
-
-Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-Fit: TypeAlias = Callable[[Floats, Floats], Callable[[Floats], Floats]]
+from common import (
+    Case,
+    Figures,
+    Floats,
+    Method,
+    Row,
+    Table,
+    both_editions,
+    main,
+    matched_distances,
+    names,
+    print_table,
+    select,
+    spread,
+    timed,
+    values,
+)
 
 FRESH = 20_000
-KERNEL_ROWS = 4_000  # solving for more takes longer than all others together
-FIRST_SEED = 8_000
-# A fit in a local optimum: mean squared error above that of a fit from the truth by this share.
+TRUTH = "from the truth"
 WORSE = 1.05
+DOUBTS = {"residuals_explained", "polynomial_predicts"}  # notes on a fit that may be wrong
+FUNCTIONS: dict[str, Any] = {"relu": lambda u: np.maximum(u, 0), "cos": np.cos, "tanh": np.tanh}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One problem: k directions in d features, n rows, noise as a share of the label variance."""
+    """One problem: k directions in d features, and n rows."""
 
-    activation: Activation
+    activation: str
     d: int
     k: int
     n: int
@@ -59,205 +54,155 @@ class Setting:
     signed: bool = False
     biased: bool = False
 
-    def __str__(self) -> str:
-        kind = self.activation.name + " signed" * self.signed + " biased" * self.biased
-        return f"{kind}, d={self.d}, k={self.k}, noise {self.noise:.0%} | {self.n:,}"
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the regressor is told of the setting."""
-        known = {"positive": not self.signed, "fit_bias": self.biased}
-        return {"activation": self.activation, "n_components": self.k, "random_state": 0, **known}
-
-    def draw(self, seed: int) -> tuple[Floats, Floats, Floats, Floats, Network]:
-        """Return rows, labels, new rows, their labels without noise, and the truth."""
-        sigma, k = self.activation, self.k
-        X, _, truth = make_activation_sum(
-            self.n + FRESH, k, self.d, activation=sigma, random_state=seed
-        )
-        rng, weights, biases = np.random.default_rng(seed), truth.weights, None
-        if self.signed or self.biased:
-            weights = rng.uniform(0.5, 1.5, k)
-            biases = rng.uniform(-1, 1, k) if self.biased else None
-            weights = weights * (rng.choice([-1.0, 1.0], k) if self.signed else 1.0)
-        network = Network(weights, truth.vectors, sigma, biases, not self.signed)
-        y = np.asarray(network(X))
-        noise = rng.standard_normal(self.n) * np.sqrt(self.noise) * y.std()
-        return X[: self.n], y[: self.n] + noise, X[self.n :], y[self.n :], network
-
-
-def settings(table: str) -> list[Setting]:
-    """Return the settings of a table."""
-    tanh, sigmoid = as_activation("tanh"), as_activation("sigmoid")
-    noisy = [(RELU, 50, 10), (cosine(1.0), 50, 10)]
-    return {
-        "polynomial": [
-            Setting(RELU, 10, 4, 3_000),
-            Setting(cosine(1.0), 10, 4, 10_000),
-            Setting(RELU, 50, 10, 3_000),
-            Setting(RELU, 50, 10, 100_000),
-            Setting(cosine(2.0), 50, 10, 100_000),
-            Setting(RELU, 10, 6, 10_000, signed=True, biased=True),
-            Setting(tanh, 50, 10, 10_000, 0.1, signed=True),
-        ],
-        "refined": [
-            Setting(RELU, 10, 4, 10_000),
-            Setting(RELU, 50, 10, 10_000),
-            *(Setting(*known, n, 0.1) for known, n in product(noisy, (3_000, 10_000, 30_000))),
-        ],
-        "signs": [
-            Setting(RELU, 10, 6, 10_000, signed=True),
-            Setting(RELU, 10, 6, 10_000, biased=True),
-            Setting(RELU, 10, 6, 10_000, signed=True, biased=True),
-            Setting(tanh, 10, 6, 10_000, signed=True),
-            Setting(sigmoid, 10, 6, 10_000, signed=True, biased=True),
-            Setting(RELU, 50, 10, 10_000, 0.1, signed=True, biased=True),
-            Setting(tanh, 50, 10, 10_000, 0.1, signed=True),
-        ],
-        "optima": [
-            Setting(RELU, 10, 6, 3_000, 0.1),
-            Setting(RELU, 20, 8, 5_000, 0.1),
-            Setting(RELU, 10, 6, 5_000, 0.1, signed=True),
-        ],
-    }[table]
-
-
-def r2(y: Floats, predicted: Floats) -> float:
-    """Return the coefficient of determination."""
-    return float(1 - np.mean((y - predicted) ** 2) / np.var(y))
-
-
-def score_table(table: str, seeds: range) -> None:
-    """Print R² and seconds of the regressor."""
-    print("| setting | rows | median R² | least R² | s | fits with a note |")
-    print("|---|---|---|---|---|---|")
-    for setting in settings(table):
-        scores, seconds, noted = [], [], 0
-        for seed in seeds:
-            X, y, fresh, labels, _ = setting.draw(seed)
-            model = ActivationSumRegressor(refine=table != "polynomial", **setting.options)
-            clock = process_time()
-            model.fit(X, y)
-            seconds.append(process_time() - clock)
-            scores.append(r2(labels, model.predict(fresh)))
-            noted += bool({"residuals_explained", "polynomial_predicts"} & {*model.notes_.codes})
-        print(
-            f"| {setting} | {np.median(scores):.5f} | {min(scores):.5f} "
-            f"| {np.median(seconds):.2f} | {noted} of {len(seeds)} |",
-            flush=True,
-        )
-
-
-def optima_table(seeds: range) -> None:
-    """Print how many fits are worse than a fit from the truth, and whether a note says so."""
-    print("| setting | rows | local optima | of these without a note | false alarms |")
-    print("|---|---|---|---|---|")
-    for setting in settings("optima"):
-        stuck, silent, alarms = 0, 0, 0
-        for seed in seeds:
-            X, y, _, _, truth = setting.draw(seed)
-            model = ActivationSumRegressor(**setting.options).fit(X, y)
-            best = fit_network(Rows.of(X, y=y), truth)
-            worse = float(np.mean((y - model.predict(X)) ** 2)) > WORSE * best.loss
-            noted = bool({"residuals_explained", "polynomial_predicts"} & {*model.notes_.codes})
-            stuck, silent = stuck + worse, silent + (worse and not noted)
-            alarms += noted and not worse
-        print(f"| {setting} | {stuck} of {len(seeds)} | {silent} | {alarms} |", flush=True)
-
-
-def ours(setting: Setting) -> Iterator[Fit]:
-    """Yield the regressor of this library."""
-    yield lambda X, y: ActivationSumRegressor(**setting.options).fit(X, y).predict
-
-
-def scaled(make: Callable[[], Any], X: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    """Fit a scikit-learn regressor to labels of mean 0 and variance 1."""
-    mean, scale = float(y.mean()), float(y.std())
-    model = make().fit(X, (y - mean) / scale)
-    return lambda x: model.predict(x) * scale + mean
-
-
-def mlp(setting: Setting) -> Iterator[Fit]:
-    """Yield scikit-learn's network, four times as wide as the truth, at several penalties."""
-    own = {"tanh": "tanh", "sigmoid": "logistic"}.get(setting.activation.name, "relu")
-    for alpha in (1e-4, 0.03, 0.3):
-        options: dict[str, Any] = {"hidden_layer_sizes": (4 * setting.k,), "activation": own}
-        options |= {"alpha": alpha, "early_stopping": alpha < 1e-3, "max_iter": 300}
-        yield partial(scaled, partial(MLPRegressor, random_state=0, **options))
-
-
-def kernel(setting: Setting) -> Iterator[Fit]:
-    """Yield kernel ridge regression, on at most 4,000 rows."""
-    powers: dict[str, Any] = {"kernel": "poly", "gamma": 1 / setting.d}
-    radial: dict[str, Any] = {"kernel": "rbf", "gamma": 0.2 / setting.d}
-    ways = [radial | {"alpha": alpha} for alpha in (1e-2, 0.3)]
-    ways += [powers | {"degree": n, "alpha": a} for n, a in product((2, 4), (0.3, 3.0))]
-    for way in ways:
-        yield partial(_fit_few, partial(KernelRidge, **way))
-
-
-def _fit_few(make: Callable[[], Any], X: Floats, y: Floats) -> Callable[[Floats], Floats]:
-    return scaled(make, X[:KERNEL_ROWS], y[:KERNEL_ROWS])
-
-
-def boosting(_: Setting) -> Iterator[Fit]:
-    """Yield gradient boosting with early stopping."""
-    for rate in (0.05, 0.15):
-        options: dict[str, Any] = {"learning_rate": rate, "max_iter": 500, "early_stopping": True}
-        yield partial(scaled, partial(HistGradientBoostingRegressor, random_state=0, **options))
-
-
-PEERS: dict[str, Callable[[Setting], Iterator[Fit]]] = {
-    "ActivationSumRegressor": ours,
-    "MLPRegressor": mlp,
-    "kernel ridge": kernel,
-    "gradient boosting": boosting,
+POLYNOMIAL = {
+    "relu, d 10, k 4, 3,000 rows": Setting("relu", 10, 4, 3_000),
+    "cos, d 10, k 4, 10,000 rows": Setting("cos", 10, 4, 10_000),
+    "relu, d 50, k 10, 3,000 rows": Setting("relu", 50, 10, 3_000),
+    "relu, d 50, k 10, 100,000 rows": Setting("relu", 50, 10, 100_000),
+    "cos, d 50, k 10, 100,000 rows": Setting("cos", 50, 10, 100_000),
+    "relu, signs, biases, 10,000 rows": Setting("relu", 10, 6, 10_000, 0.0, True, True),
+    "tanh, signs, noise .1, 10,000 rows": Setting("tanh", 50, 10, 10_000, 0.1, True),
 }
+REFINED = {
+    "relu, d 50, k 10, 3,000 rows": Setting("relu", 50, 10, 3_000, 0.1),
+    "relu, d 50, k 10, 10,000 rows": Setting("relu", 50, 10, 10_000, 0.1),
+    "cos, d 50, k 10, 10,000 rows": Setting("cos", 50, 10, 10_000, 0.1),
+    "relu, signs, d 10, k 6": Setting("relu", 10, 6, 10_000, 0.0, True),
+    "relu, biases, d 10, k 6": Setting("relu", 10, 6, 10_000, 0.0, False, True),
+    "relu, signs, biases, d 10, k 6": Setting("relu", 10, 6, 10_000, 0.0, True, True),
+    "tanh, signs, d 50, k 10": Setting("tanh", 50, 10, 10_000, 0.1, True),
+}
+OPTIMA = {
+    "relu, noise, d 10, k 6, 3,000 rows": Setting("relu", 10, 6, 3_000, 0.1),
+    "relu, noise, d 20, k 8, 5,000 rows": Setting("relu", 20, 8, 5_000, 0.1),
+    "relu, noise, signs, d 10, k 6, 5,000 rows": Setting("relu", 10, 6, 5_000, 0.1, True),
+}
+SETTINGS = {"polynomial": POLYNOMIAL, "refined": REFINED, "optima": OPTIMA}
 
 
-def peer_table(seeds: range) -> None:
-    """Print median R² and seconds of all peers, each with the best of its settings."""
-    print("| setting | rows | " + " | ".join(PEERS) + " |")
-    print("|---|---|" + "---|" * len(PEERS))
-    for setting in settings("refined")[2:]:
-        cells = []
-        for peer in PEERS.values():
-            found = [_score_peer(list(peer(setting)), setting, seed) for seed in seeds]
-            score, seconds = np.median(found, axis=0)
-            cells.append(f"{score:.4f} ({seconds:.1f} s)")
-        print(f"| {setting} | " + " | ".join(cells) + " |", flush=True)
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows with labels, new rows with labels without noise, and the truth."""
+
+    X: Floats
+    y: Floats
+    fresh: Floats
+    labels: Floats
+    directions: Floats
+    weights: Floats
 
 
-def _score_peer(fits: list[Fit], setting: Setting, seed: int) -> tuple[float, float]:
-    """Choose settings on held-out rows; return R² of one fit with the best, and its seconds."""
-    X, y, fresh, labels, _ = setting.draw(seed)
-    chosen = fits[0]
-    if len(fits) > 1:
-        A, B, a, b = train_test_split(X, y, test_size=0.1, random_state=seed)
-        chosen = max(fits, key=lambda fit: r2(b, fit(A, a)(B)))
-    clock = process_time()
-    predict = chosen(X, y)
-    seconds = process_time() - clock
-    return r2(labels, predict(fresh)), seconds
+@cache
+def draw(setting: Setting, seed: int) -> Data:
+    """Draw the data of a setting."""
+    rng, k, n = np.random.default_rng(seed), setting.k, setting.n
+    vectors = rng.standard_normal((k, setting.d))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    plain = not (setting.signed or setting.biased)
+    weights = np.full(k, 1 / k) if plain else rng.uniform(0.5, 1.5, k)
+    weights *= rng.choice([-1.0, 1.0], k) if setting.signed else 1.0
+    biases = rng.uniform(-1, 1, k) if setting.biased else np.zeros(k)
+    X = rng.standard_normal((n + FRESH, setting.d))
+    y = FUNCTIONS[setting.activation](X @ vectors.T + biases) @ weights
+    noise = np.sqrt(setting.noise) * y.std() * rng.standard_normal(n)
+    return Data(X[:n], y[:n] + noise, X[n:], y[n:], vectors, weights)
 
 
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", choices=["polynomial", "refined", "signs", "optima", "peers"])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=FIRST_SEED, help="first seed")
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    seeds = range(given.first, given.first + given.seeds)
-    print(f"{platform.machine()}, seeds {seeds.start} to {seeds.stop - 1}\n")
-    if given.table == "optima":
-        optima_table(seeds)
-    elif given.table == "peers":
-        peer_table(seeds)
-    else:
-        score_table(given.table, seeds)
+def fit(case: Case, table: str) -> Figures:
+    """Fit the regressor, told of signs and biases."""
+    import implicitmoments as im  # noqa: PLC0415  # the edition of this process
 
+    setting = SETTINGS[table][case.setting]
+    data = draw(setting, case.seed)
+    model: Any = im.ActivationSumRegressor(
+        setting.activation,
+        setting.k,
+        positive=not setting.signed,
+        fit_bias=setting.biased,
+        refine=table != "polynomial",
+        random_state=0,
+    )
+    model, seconds = timed(lambda: model.fit(data.X, data.y))
+    left = np.mean((data.labels - model.predict(data.fresh)) ** 2)
+    error = np.mean((data.y - model.predict(data.X)) ** 2)
+    found = {"R²": 1 - left / np.var(data.labels), "error": error, "seconds": seconds}
+    found["doubted"] = int(bool(DOUBTS & set(model.notes_.codes)))
+    if table == "refined":
+        odd = setting.activation != "relu"  # a direction and its opposite are then alike
+        found["angle"] = mean_angle(model.directions_, data.directions, odd=odd)
+    return found
+
+
+def mean_angle(found: Floats, true: Floats, *, odd: bool) -> float:
+    """Return the mean angle between directions and those of the truth."""
+    found = found / np.linalg.norm(found, axis=1, keepdims=True)
+    both = np.vstack([found, -found]) if odd else found
+    chords = np.minimum(matched_distances(both, true), 2.0)
+    return float(np.mean(2 * np.arcsin(chords / 2)))
+
+
+def fit_truth(case: Case) -> Figures:
+    """Fit the network of this edition from the truth."""
+    from implicitmoments.activation import Network, fit_network  # noqa: PLC0415
+    from implicitmoments.moments import as_activation  # noqa: PLC0415
+    from implicitmoments.rows import Rows  # noqa: PLC0415
+
+    setting = OPTIMA[case.setting]
+    data = draw(setting, case.seed)
+    relu, positive = as_activation("relu"), not setting.signed
+    truth = Network(data.weights, data.directions, relu, positive=positive)
+    return {"error": fit_network(Rows.of(data.X, y=data.y), truth).loss}
+
+
+def warm_up() -> None:
+    """Fit a few rows."""
+    import implicitmoments as im  # noqa: PLC0415
+
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    im.ActivationSumRegressor("relu", 1, random_state=0).fit(X, np.maximum(X[:, 0], 0))
+
+
+def show(rows: list[Row]) -> None:
+    """Print R², errors of directions and seconds."""
+    lines = []
+    for setting in names(rows, "setting"):
+        for method in names(rows, "method"):
+            own = select(rows, setting=setting, method=method)
+            cells = [spread(values(own, key), 5) for key in ("R²", "angle")]
+            seconds, doubted = values(own, "seconds"), int(values(own, "doubted").sum())
+            lines.append([setting, method, *cells, spread(seconds), f"{doubted} of {len(own)}"])
+    print_table(("setting", "method", "R²", "angle", "s", "with a note"), lines)
+
+
+def show_optima(rows: list[Row]) -> None:
+    """Print how many fits are local optima, and how many of them a note tells of."""
+    best = {(row["setting"], row["seed"]): row["error"] for row in select(rows, method=TRUTH)}
+    lines = []
+    for setting in names(rows, "setting"):
+        for method in names(rows, "method"):
+            own = select(rows, setting=setting, method=method)
+            if method != TRUTH:
+                worse = [row["error"] > WORSE * best[setting, row["seed"]] for row in own]
+                noted = [bool(row["doubted"]) for row in own]
+                pairs = list(zip(worse, noted, strict=True))
+                counts = [sum(worse), pairs.count((True, False)), pairs.count((False, True))]
+                lines.append([setting, method, len(own), *counts, spread(values(own, "seconds"))])
+    heads = ("setting", "method", "fits", "local optima", "silent", "false alarms", "s")
+    print_table(heads, lines)
+
+
+def table_of(name: str, seeds: int, quick: int) -> Table:
+    """Return one of the tables, of which the first settings are quick."""
+    methods = both_editions(partial(fit, table=name))
+    if name == "optima":
+        methods.append(Method(TRUTH, fit_truth))
+    settings, shown = list(SETTINGS[name]), show_optima if name == "optima" else show
+    return Table(settings, methods, shown, warm_up, seeds, settings[:quick])
+
+
+NAMES = {"polynomial": (10, 2), "refined": (10, 1), "optima": (40, 1)}
+TABLES = {name: table_of(name, *numbers) for name, numbers in NAMES.items()}
 
 if __name__ == "__main__":
-    main()
+    main("activations", __doc__, TABLES)

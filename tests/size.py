@@ -30,6 +30,7 @@ FINISHED = frozenset(
     [
         "cli",
         "clustering",
+        "density",
         "paper",
         "saving",
         "plot",

@@ -82,11 +82,11 @@ NOTES: dict[str, str] = {
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # density
-    "density_far_from_rows": "the density is at least {distance:.2f} from the rows in total "
-    "variation, and its expansion of degree {degree} is negative at {negative_rows:.1%} of them: "
-    "components are too far apart for the noise and the number of rows, or the rows are not such "
-    "a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the components "
-    "(`SphericalMixture`, `RegressionMixture`)",
+    "density_far_from_rows": "the Kolmogorov distance of the density from the rows is "
+    "{distance:.2f}, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
+    "them: components are too far apart for the noise and the number of rows, or the rows are not "
+    "such a mixture; use more rows, `degree='auto'` and a larger `max_degree`, or fit the "
+    "components (`SphericalMixture`, `RegressionMixture`)",
     "inputs_not_standard": "`whiten=False` assumes inputs from N(0, I), but their mean and "
     "covariance are clearly different, so that the moments are biased; use `whiten=True`, or "
     "`refine=True` of `ActivationSumRegressor`",
@@ -98,8 +98,8 @@ NOTES: dict[str, str] = {
     "at_floor": "components {which} have the least variance that the fit allows along some "
     "column: their rows hardly vary there, and the likelihood depends on that bound; look for "
     "repeated values, use fewer components or more rows",
-    "search_doubtful": "independent searches ended in different optima, so a better fit may "
-    "exist; compare `lower_bound_` for a few values of `random_state`",
+    "search_doubtful": "the search ended before it was settled, so a better fit may exist; "
+    "compare `lower_bound_` for a few values of `random_state`",
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
     "log-likelihood by {loss:.1f}, which chance explains; use `n_components={fewer}` or "
     "`n_components='auto'`",

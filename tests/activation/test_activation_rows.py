@@ -8,7 +8,6 @@ from sklearn.metrics import r2_score
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.moments import as_activation
 from implicitmoments.rows import ArrayTable, LabelMap, Rows
 from support import Watched, refuses
 
@@ -39,15 +38,6 @@ def test_a_source_is_passed_over_in_blocks(how):
         model.set_params(rows_per_block=100_000).fit(source)
 
 
-def test_rows_that_fit_in_memory_are_held():
-    X, y = _data(2_000)
-    source = Watched(2_000, x=X, y=y)
-    model = ActivationSumRegressor("relu", K, random_state=0).fit(source)
-    assert source.sizes == []
-    plain = ActivationSumRegressor("relu", K, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
-
-
 @pytest.mark.parametrize("refine", [True, False])
 @pytest.mark.parametrize("outlier", [False, True])
 def test_rows_that_do_not_count_do_not_matter(refine, outlier):
@@ -63,11 +53,6 @@ def test_rows_that_do_not_count_do_not_matter(refine, outlier):
     np.testing.assert_allclose(model.predict(X), fewer.predict(X), rtol=1e-6, atol=1e-8)
     assert model.polynomial_.low == fewer.polynomial_.low
     assert model.polynomial_.high == fewer.polynomial_.high == y[kept].max() < 1e6
-
-
-def test_a_source_without_labels_is_refused():
-    with refuses("labels_missing"):
-        ActivationSumRegressor("relu", K).fit(ArrayTable(_data(100)[0]))
 
 
 CASES = [
@@ -103,16 +88,6 @@ def test_array_api_rows_give_the_same_model(how, device):
             assert isinstance(getattr(plain, name), np.ndarray)
 
 
-def test_odd_activations_of_array_api_rows():
-    """A tolerance of its own: order 2 shows no span, and rounding is enlarged."""
-    X, y = _data(1_000)
-    how = {"activation": "tanh", "n_components": K, "refine": False, "degree": 1}
-    plain = ActivationSumRegressor(**how, random_state=0).fit(X, y)
-    A, b = (strict.asarray(a, device=DEVICES[1]) for a in (X, y))
-    model = ActivationSumRegressor(**how, random_state=0).fit(A, b)
-    _assert_alike(model, plain, A, X, b, y, 1e-4)
-
-
 def _assert_alike(model, plain, A, X, b, y, tolerance=1e-6):
     """Compare answers of two models, each to rows of its own library and of the other's."""
     predicted = plain.predict(X)
@@ -122,19 +97,6 @@ def _assert_alike(model, plain, A, X, b, y, tolerance=1e-6):
         np.testing.assert_allclose(to_numpy(answer), predicted, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(model.predict(X), predicted, rtol=tolerance, atol=tolerance)
     assert model.score(A, b) == pytest.approx(plain.score(X, y), abs=tolerance)
-
-
-def test_weights_of_another_library():
-    X, y = _data(2_000)
-    counts = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
-    how = {"n_components": K, "random_state": 0, "n_starts": 1}
-    plain = ActivationSumRegressor(**how).fit(X, y, sample_weight=counts)
-    A, b, c = (strict.asarray(a, device=DEVICES[1]) for a in (X, y, counts))
-    model = ActivationSumRegressor(**how).fit(A, b, sample_weight=c)
-    np.testing.assert_allclose(to_numpy(model.predict(A)), plain.predict(X), rtol=1e-6, atol=1e-8)
-    assert model.score(A, b, c) == pytest.approx(
-        r2_score(y, plain.predict(X), sample_weight=counts)
-    )
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -184,27 +146,6 @@ def test_single_precision_keeps_most_digits():
     assert scores[2] == pytest.approx(scores[3], abs=1e-3)
 
 
-def test_more_components_than_the_truth_are_left_out_in_single_precision():
-    """Losses at the rounding of float32 are all alike, so that the fewest components win."""
-    X, y = _data(4_000, noise=0.0)
-    model = ActivationSumRegressor("relu", K + 2, random_state=0)
-    model.fit(X.astype(np.float32), y.astype(np.float32))
-    assert model.n_components_ == K
-    assert np.isfinite(model.direction_errors_).all()
-
-
-def test_squares_of_directions_are_not_identified_in_single_precision():
-    X, y, _ = make_activation_sum(4_000, K, D, activation="square", random_state=0)
-    model = ActivationSumRegressor("square", K, random_state=0)
-    model.fit(X.astype(np.float32), y.astype(np.float32))
-    assert np.isnan(model.direction_errors_).all()
-    # the control: directions of an absolute value are
-    X, y, _ = make_activation_sum(4_000, K, D, activation="abs", random_state=0)
-    model = ActivationSumRegressor("abs", K, random_state=0)
-    model.fit(X.astype(np.float32), y.astype(np.float32))
-    assert np.isfinite(model.direction_errors_).all()
-
-
 def _hinge(u):
     return np.maximum(0, u - 0.3)
 
@@ -223,27 +164,6 @@ def test_functions_of_numpy_alone_are_refused_with_a_way_out(device):
     assert model.stats_["hypothesis"] == "network"
     with refuses("activation_needs_numpy"):
         model.predict(A)
-
-
-@pytest.mark.parametrize("precision", [np.float64, np.float32])
-def test_functions_of_any_library_run_where_the_rows_are(precision):
-    X, y, _ = make_activation_sum(2_000, K, D, activation=_hinge, random_state=0)
-    X, y = X.astype(precision), y.astype(precision)
-    plain = ActivationSumRegressor(_hinge, K, random_state=0, n_starts=1).fit(X, y)
-    A, b = (strict.asarray(a, device=DEVICES[1]) for a in (X, y))
-    model = ActivationSumRegressor(_portable_hinge, K, random_state=0, n_starts=1).fit(A, b)
-    limit = 1e-10 if precision is np.float64 else 1e-5
-    for fitted, rows, labels in ((plain, X, y), (model, A, b)):
-        assert 1 - fitted.score(rows, labels) < limit
-        assert to_numpy(fitted.predict(rows)).dtype == precision
-
-
-def test_slopes_of_single_precision_are_those_of_double():
-    """A difference quotient of float32 would have one digit."""
-    model = as_activation("relu")
-    u = np.linspace(-2, 2, 41, dtype=np.float32) + np.float32(0.01)
-    assert model.slope(u).dtype == np.float32
-    np.testing.assert_allclose(model.slope(u), u > 0, atol=1e-6)
 
 
 def test_scores_are_those_of_scikit_learn():

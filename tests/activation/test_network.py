@@ -15,7 +15,7 @@ from implicitmoments.activation.network import (
     standard_errors,
     unit_rows,
 )
-from implicitmoments.activation.search import candidate_gains, drop, exchange, grow
+from implicitmoments.activation.search import candidate_gains, drop, grow, improve
 from implicitmoments.datasets import make_activation_sum
 from implicitmoments.moments import as_activation
 from implicitmoments.rows import ArrayTable, Rows
@@ -113,14 +113,14 @@ def test_an_exchange_finds_the_component_that_was_lost():
     # two components at one place, and none at the third
     lost = network.with_units(network.weights, network.units[[0, 1, 1]] + np.eye(7)[[6, 0, 1]] / 9)
     stuck = fit_network(rows, lost, max_iter=0)
-    rng, price = np.random.default_rng(0), 7 * math.log(4_000)
-    found = exchange(rows, stuck, rng, price)
-    assert found is not None
+    rng = np.random.default_rng(0)
+    found = improve(rows, stuck, K, rng)
+    assert found.network.k == K
     assert fit_network(rows, found.network).loss < 1e-12
     # from the truth there is nothing to exchange
     whole = fit_network(rows, network)
-    assert exchange(rows, whole, rng, price) is None
-    assert grow(rows, whole, rng, price) is None
+    assert improve(rows, whole, K, rng) is whole
+    assert grow(rows, whole, rng, 7 * math.log(4_000)) is None
 
 
 def test_components_that_are_equal_or_zero_are_dropped():

@@ -1,11 +1,8 @@
 """Compressed polynomials against explicit Hermite tensors, and the spans they live on."""
 
-import warnings
-
 import numpy as np
 import pytest
 
-from implicitmoments import ActivationSumRegressor, AssumptionWarning
 from implicitmoments.activation import Features
 from implicitmoments.activation.polynomial import first_view, moment_options, turn_span
 from implicitmoments.moments import ActivationSumProblem
@@ -65,15 +62,6 @@ def test_a_polynomial_is_its_combination_of_features_clipped_to_the_labels(scale
     np.testing.assert_allclose(clipped(x), np.clip(expected, -1, 1), rtol=1e-9, atol=1e-9)
 
 
-def test_features_have_at_most_unit_variance():
-    """⟨Q, H_n(x)⟩ has variance ‖Sym Q‖² ≤ 1 for a form of norm 1."""
-    rng, features = _features(2, highest=4)
-    values = features.evaluate(rng.standard_normal((200_000, D)))
-    orders = np.array([a + b for a, b, _, _ in features.pairs])
-    assert (values.var(axis=0) < 1.1).all()
-    assert (values.var(axis=0)[orders == 2] > 0.4).all()
-
-
 def test_a_turn_moves_the_span_to_the_directions():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 10))
@@ -84,12 +72,12 @@ def test_a_turn_moves_the_span_to_the_directions():
     features = Features(frame, chain_of_powers(np.eye(2), 1, frame.noise), (0, 1, 2), 2)
     rows = Rows.of(X, y=y)
     coefficients = np.linalg.lstsq(features.evaluate(X), y, rcond=None)[0]
-    turned, turn = turn_span(rows, features.polynomial(coefficients, -np.inf, np.inf))
+    turned = turn_span(rows, features.polynomial(coefficients, -np.inf, np.inf))
 
     def off(span):
         return np.linalg.norm(np.eye(10)[:2] - (np.eye(10)[:2] @ span.T) @ span)
 
-    assert turn > 0.2
+    assert off(basis) > 0.2
     assert off(turned) < 0.2 * off(basis)
 
 
@@ -105,20 +93,3 @@ def test_the_span_of_odd_functions_is_found_from_order_3():
     # the control: order 1 alone has one direction
     slope = X.T @ y / np.linalg.norm(X.T @ y)
     assert np.linalg.norm(V - np.outer(V @ slope, slope), axis=1).max() > 0.7
-
-
-def test_a_polynomial_with_a_sentinel_is_chosen_in_any_units():
-    """By cross-validation: in some units one share had all rows with the sentinel."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(167, 2))
-    y = np.maximum(X @ rng.normal(size=(2, 2)), 0).sum(axis=1) + 0.1 * rng.normal(size=167)
-    X[rng.uniform(size=167) < 0.1, 0] = -999.0
-    there = X * [2.0**22, 2.0**-23] + [-(2.0**49), 0.0]
-    scores = []
-    for x in (X, there):
-        model = ActivationSumRegressor("relu", 2, whiten=True, random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AssumptionWarning)
-            scores.append(model.fit(x, y).score(x, y))
-        assert model.stats_["hypothesis"] == "polynomial"
-    assert scores[1] == pytest.approx(scores[0], abs=0.05)

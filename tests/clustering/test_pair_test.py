@@ -64,27 +64,6 @@ def test_error_rates_are_what_they_are_said_to_be(separation, rng):
     assert np.mean(~stretched[same]) > split + 0.02
 
 
-def test_a_smaller_separation_is_noticed():
-    rates = []
-    for separation in (2.0, 4.0, 8.0):
-        X, _, span = data(separation)
-        test = chosen(X, span)
-        rates.append(test.split_rate + test.merge_rate)
-    assert rates == sorted(rates, reverse=True)
-    assert rates[0] > 0.3
-    assert rates[-1] < 0.02
-
-
-def test_rows_may_come_sorted_by_component():
-    X, truth, span = data()
-    order = np.argsort(truth.labels, kind="stable")
-    test = chosen(X[order], span)
-    assert test.split_rate + test.merge_rate < 0.03
-    # paired as they come, all differences but a few would be of one component
-    neighbours = span.coordinates(X[order])[::2] - span.coordinates(X[order])[1::2]
-    assert np.trace(np.cov(neighbours.T)) / 2 < 1.2 * span.p
-
-
 def test_rows_of_weight_zero_do_not_count():
     X, _, span = data(n=4_000)
     far = np.vstack([X, X + 50.0])

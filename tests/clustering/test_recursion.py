@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from implicitmoments import AssumptionWarning, SphericalMixtureClusterer
+from implicitmoments import SphericalMixtureClusterer
 from implicitmoments.clustering.pair_test import Landmarks
 from implicitmoments.rows import Rows
 
@@ -60,27 +60,6 @@ def test_one_test_does_not_find_them():
     comparable, _ = rows_of(S / np.sqrt(2) * np.eye(D)[:4], 4_000, rng)
     flat = SphericalMixtureClusterer(4, variance=1.0, order=2, random_state=0).fit(comparable)
     assert flat.stats_["n_tests"] == 1
-
-
-def test_single_precision_is_enough():
-    """The statistic of order 6 at coordinates of 1,000 is computed in double precision."""
-    rng = np.random.default_rng(50)
-    means = means_of("two groups", rng)
-    X, labels = rows_of(means, 4_000, rng)
-    model = SphericalMixtureClusterer(6, variance=1.0, random_state=0).fit(X.astype(np.float32))
-    assert adjusted_rand_score(labels, model.labels_) > 0.99
-    assert model.means_.dtype == np.float32
-    assert model.stats_["merge_rate"] < 0.05
-    assert model.notes_ == []
-
-
-def test_too_few_components_are_noted():
-    rng = np.random.default_rng(0)
-    X, _ = rows_of(means_of("two groups", rng), 4_000, rng)
-    with pytest.warns(AssumptionWarning):
-        model = SphericalMixtureClusterer(4, variance=1.0, order=2, random_state=0).fit(X)
-    assert model.n_components_ == 4
-    assert "cluster_wide" in model.notes_.codes
 
 
 def test_light_components_of_a_far_group_are_found():

@@ -7,7 +7,6 @@ import pytest
 
 from implicitmoments.datasets import make_spherical_mixture
 from implicitmoments.density import (
-    Scores,
     clip_expansion,
     expand_means,
     held_out_logs,
@@ -15,31 +14,6 @@ from implicitmoments.density import (
 )
 from implicitmoments.moments.problems import find_span
 from implicitmoments.rows import Rows
-
-
-def scores(*gaps, n=400, noise=0.0, counts=None):
-    """Return scores of degrees 2, 4, … whose mean logs are below the first by given gaps."""
-    rng = np.random.default_rng(0)
-    logs = np.stack([-gap + noise * rng.normal(size=n) for gap in gaps])
-    logs -= logs.mean(axis=1, keepdims=True) + np.array(gaps)[:, None]
-    degrees = list(range(2, 2 * len(gaps) + 1, 2))
-    return Scores(degrees, logs, np.ones(n) if counts is None else counts)
-
-
-def test_the_best_degree_is_the_highest_within_a_standard_error():
-    assert scores(0.2, 0.0, 0.1).best == 4
-    # a standard error of the difference is √2 · 0.1 / 20 = 0.007
-    assert scores(0.2, 0.0, 0.005, noise=0.1).best == 6
-    assert scores(0.2, 0.0, 0.010, noise=0.1).best == 4
-    assert scores(0.005, 0.0, 0.2, noise=0.1).best == 4
-
-
-def test_scores_are_weighted():
-    counts = np.arange(400) % 3.0
-    found = scores(0.0, 0.1, noise=1.0, counts=counts)
-    expected = np.average(found.logs, axis=1, weights=counts)
-    np.testing.assert_allclose(found.means, expected)
-    assert not np.allclose(found.means, found.logs.mean(axis=1))
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +34,7 @@ def test_held_out_logs_are_those_of_the_densities(fitted):
     np.testing.assert_array_equal(counts, 1.0)
     for degree in (4, 8, 12):
         lower = replace(expansion, degree=degree)
-        how = {"floor": 0.01, "loss": 0.001, "seed": 0}
-        density, _ = clip_expansion(lower, span, Rows.of(fresh), **how)
+        density, _ = clip_expansion(lower, span, Rows.of(fresh), loss=0.001, seed=0)
         np.testing.assert_allclose(logs[degree], density.log_density(fresh), atol=2e-3)
     assert np.abs(logs[2] - logs[12]).mean() > 0.02
 
@@ -69,7 +42,7 @@ def test_held_out_logs_are_those_of_the_densities(fitted):
 @pytest.mark.parametrize("wanted", [0.05, 0.01, 0.001])
 def test_the_lowest_degree_is_within_the_distance(fitted, wanted):
     rows, span, expansion = fitted
-    how = {"floor": 0.0, "loss": 0.0, "seed": 0, "clip": 1e6}
+    how = {"loss": 0.0, "seed": 0, "clip": 1e6}
     exact, _ = clip_expansion(expansion, span, rows, **how)
 
     def distance(degree):

@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from implicitmoments.density import ClippedDensity, Probe, choose_clip, kolmogorov_distance
+from implicitmoments.density.clipped_density import FLOOR
 from implicitmoments.moments.problems import SphericalSpan
 from support import refuses
 
@@ -28,7 +29,7 @@ class Quadratic:
         return self.orders(z).sum(axis=0)
 
 
-def mass_of(expansion, variances, floor, clip):
+def mass_of(expansion, variances, clip, floor=FLOOR):
     """Return the mean of the clipped expansion under G, and its standard error."""
     probe = Probe.of(np.array(variances), seed=0, n_points=2**13)
     masses = probe.masses(np.clip(probe.orders(expansion).sum(axis=0), floor, clip))
@@ -56,22 +57,21 @@ def test_the_least_clip_that_costs_no_more(rng):
 
 
 def test_the_mass_is_known_with_its_error():
-    mass, error = mass_of(Quadratic(0.4), [1.5, 1.0], -math.inf, math.inf)
+    mass, error = mass_of(Quadratic(0.4), [1.5, 1.0], math.inf, -math.inf)
     assert abs(mass - 1.0) < 5 * error < 0.01
     # E[max(1 + a(x² − 1), 0)] for a = 2 in closed form: positive beyond |x| = √½
     edge = math.sqrt(0.5)
     tail = math.erfc(edge / math.sqrt(2))
     density = math.exp(-(edge**2) / 2) / math.sqrt(2 * math.pi)
     exact = -tail + 2.0 * (tail + 2 * edge * density)
-    mass, error = mass_of(Quadratic(2.0), [1.5, 1.0], 0.0, math.inf)
+    mass, error = mass_of(Quadratic(2.0), [1.5, 1.0], math.inf, 0.0)
     assert abs(mass - exact) < 5 * error
     assert abs(mass - 1.0) > 50 * error  # without the clip it would be 1
 
 
 def test_the_density_integrates_to_one():
-    clip, floor = 5.0, 0.01
-    mass, _ = mass_of(Quadratic(1.5), [2.0, 1.0], floor, clip)
-    density = ClippedDensity(plane(), Quadratic(1.5), floor, clip, mass)
+    mass, _ = mass_of(Quadratic(1.5), [2.0, 1.0], 5.0)
+    density = ClippedDensity(plane(), Quadratic(1.5), 5.0, mass)
     grid = np.linspace(-16, 16, 401)
     x, y = np.meshgrid(grid, grid)
     points = np.column_stack([x.ravel() + 1.0, y.ravel() - 2.0])
@@ -79,20 +79,14 @@ def test_the_density_integrates_to_one():
     assert total == pytest.approx(1.0, abs=2e-3)
 
 
-def test_without_a_floor_the_logarithm_is_minus_infinity_where_the_polynomial_is_negative():
-    density = ClippedDensity(plane(), Quadratic(3.0), 0.0, 5.0, 1.0)
-    assert density.log_density(np.array([[1.0, -2.0]]))[0] == -math.inf
-    assert math.isfinite(density.log_density(np.array([[9.0, -2.0]]))[0])
-
-
 def test_the_distance_sees_rows_of_another_law(rng):
     expansion = Quadratic(0.5)
-    mass, _ = mass_of(expansion, [1.5], 0.0, 20.0)
-    density = ClippedDensity(plane(1), expansion, 0.0, 20.0, mass)
+    mass, _ = mass_of(expansion, [1.5], 20.0)
+    density = ClippedDensity(plane(1), expansion, 20.0, mass)
     drawn = density.sample(4_000, seed=1, max_proposals=10**6)[0]
     probe = Probe.of(np.array([1.5]), seed=0, n_points=2**13)
     probed = probe.orders(expansion).sum(axis=0)
-    hypothesis = np.ravel(probed), np.ravel(np.clip(probed, 0.0, 20.0) * probe.weights)
+    hypothesis = np.ravel(probed), np.ravel(np.clip(probed, FLOOR, 20.0) * probe.weights)
     ratios = expansion(density.reference.coordinates(drawn))
     chance = 2.0 / math.sqrt(4_000)
     assert kolmogorov_distance(ratios, np.ones(4_000), *hypothesis) < chance
@@ -104,19 +98,10 @@ def test_the_distance_sees_rows_of_another_law(rng):
     assert kolmogorov_distance(both, counts, *hypothesis) < chance
 
 
-def test_draws_have_the_noise_off_the_span():
-    density = ClippedDensity(plane(1), Quadratic(0.5), 0.0, 20.0, 1.0)
-    drawn, _ = density.sample(20_000, seed=0, max_proposals=10**7)
-    assert drawn.shape == (20_000, 2)
-    np.testing.assert_allclose(drawn.mean(axis=0), [1.0, -2.0], atol=0.15)
-    # E x² under 1 + a(x² − 1) is 1 + 2a along the span, times the variance 4
-    np.testing.assert_allclose(drawn.var(axis=0), [8.0, 4.0], rtol=0.06)
-
-
 def sample(n, *, seed=0, clip=4.0, cap=10**6, **how):
     """Density (1 + (x² − 1)/2) times the standard normal one, nearly up to the clip."""
     span = SphericalSpan(np.zeros(1), 1.0, np.eye(1), np.ones(1))
-    density = ClippedDensity(span, Quadratic(0.5), 0.0, clip, 1.0)
+    density = ClippedDensity(span, Quadratic(0.5), clip, 1.0)
     return density.sample(n, seed=seed, max_proposals=cap, **how)
 
 
@@ -128,13 +113,6 @@ def test_the_law_is_that_of_the_ratio_and_no_other():
     assert stats.kstest(drawn, law.cdf).pvalue < 1e-10
 
 
-@pytest.mark.parametrize("n", [1, 7, 5_000])
-def test_the_count_is_exact(n):
-    drawn, proposals = sample(n)
-    assert drawn.shape == (n, 1)
-    assert proposals >= n
-
-
 def test_the_acceptance_rate_is_that_of_the_clip():
     # 1/A of the proposals, within five standard errors
     _, proposals = sample(20_000, clip=16.0)
@@ -144,6 +122,7 @@ def test_the_acceptance_rate_is_that_of_the_clip():
 
 def test_draws_do_not_depend_on_the_batches():
     (whole, made), (parts, made_in_parts) = sample(3_000), sample(3_000, batch=101)
+    assert whole.shape == (3_000, 1)
     np.testing.assert_array_equal(whole, parts)
     assert made == made_in_parts
 
@@ -159,11 +138,6 @@ def test_what_cannot_be_drawn_is_refused_before_any_work():
             raise AssertionError("a proposal was evaluated")
 
     span = SphericalSpan(np.zeros(1), 1.0, np.eye(1), np.ones(1))
-    density = ClippedDensity(span, Unused(0.5), 0.0, 2e8, 1.0)  # accepts 5e-9
+    density = ClippedDensity(span, Unused(0.5), 2e8, 1.0)  # accepts 5e-9
     with refuses("too_few_accepted", n=1, expected=0.1, clip=1e7):
         density.sample(1, seed=0, max_proposals=20_000_000)
-
-
-def test_the_cap_is_kept():
-    with refuses("too_few_accepted", n=5_000, max_proposals=1_000):
-        sample(5_000, cap=1_000)

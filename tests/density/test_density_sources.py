@@ -1,6 +1,5 @@
 """Densities and clusters of rows from sources, other libraries and other devices."""
 
-from dataclasses import replace
 from functools import cache
 
 import array_api_strict
@@ -14,9 +13,7 @@ from implicitmoments import (
 )
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_regression_mixture, make_spherical_mixture
-from implicitmoments.density import choose_clip, evaluate_rows, expand_means
-from implicitmoments.moments.problems import find_span
-from implicitmoments.rows import ArrayTable, MemoryBudget, Rows
+from implicitmoments.rows import ArrayTable
 from support import Watched, refuses
 
 quiet = pytest.mark.filterwarnings("ignore::implicitmoments.notes.AssumptionWarning")
@@ -163,44 +160,6 @@ def test_rows_are_read_in_blocks_and_measures_are_small(name):
         assert model.degree_ == expected.degree_
         logs = expected.score_samples(*some.values())
         np.testing.assert_allclose(model.score_samples(*some.values()), logs, rtol=1e-9)
-
-
-@quiet
-def test_parts_in_memory_and_elsewhere_choose_alike():
-    rows, model = Rows.of(rows_of(density(), 4_000)["x"]), density(max_degree=6)
-    little = replace(rows, budget=MemoryBudget(held=rows.points.size - 1))
-    assert not little.small
-    (_, _, held), (_, _, found) = (
-        model._choose(each, model._learn(each), 0) for each in (rows, little)
-    )
-    # where little is held, a sample of the rows is judged
-    np.testing.assert_allclose(found.means, held.means, rtol=1e-4)
-
-
-def test_clips_at_some_rows_are_near_those_at_all():
-    rows = Rows.of(rows_of(density(), 100_000)["x"])
-    span = find_span(rows, 3, None)
-    inside = rows.mapped(span.center, span.basis.T / span.sigma)
-    expansion = expand_means(inside, 3, 4, span.squared_radius)
-    clips = []
-    for n in (100_000, 20_000):
-        orders, _, counts = evaluate_rows(expansion, span, rows.sample(n, 0))
-        assert len(counts) == n
-        clips.append(choose_clip(orders.sum(axis=0), counts, 0.001))
-    assert clips[0] != clips[1]
-    assert clips[1] == pytest.approx(clips[0], rel=0.15)
-
-
-def test_labels_are_kept_for_rows_in_memory():
-    columns = rows_of(clusterer())
-    model = clusterer(order=2)
-    assert not hasattr(model, "labels_")
-    assert fitted(model, columns).labels_.shape == (1_500,)
-    model.fit(ArrayTable(**columns))
-    assert not hasattr(model, "labels_")
-    weights = np.where(np.arange(1_500) % 3 == 0, 0.0, 2.0)
-    model.fit(columns["x"], sample_weight=weights)  # also those that do not count have one
-    np.testing.assert_array_equal(model.labels_, model.predict(columns["x"]))
 
 
 def test_a_source_without_labels_is_refused():

@@ -16,12 +16,10 @@ from implicitmoments.datasets import (
 from implicitmoments.density import (
     GradedMoments,
     JointExpansion,
-    average_moments,
     expand_labels,
     expand_means,
     graded_answers,
     graded_images,
-    hermite_values,
 )
 from implicitmoments.moments.chain import SymmetricChain, split_order
 from implicitmoments.moments.problems import find_span
@@ -42,12 +40,12 @@ def expand_dense(x, degree):
     return [he_dense(x, t).mean(axis=0) / math.factorial(t) for t in range(degree + 1)]
 
 
-def expand_labels_dense(x, z, degree, odd):
+def expand_labels_dense(x, z, degree):
     """The same for regressions: entries with fewer slots of z than of x are 0."""
     tensors, width = expand_dense(np.column_stack([x, z]), degree), x.shape[1] + 1
     for n, tensor in enumerate(tensors):
         for i, slots in enumerate(product(range(width), repeat=n)):
-            if 2 * slots.count(width - 1) < n or (n % 2 and not odd):
+            if 2 * slots.count(width - 1) < n:
                 tensor[i] = 0.0
     return tensors
 
@@ -79,30 +77,16 @@ def test_where_nothing_is_left_out_means_are_the_dense_twin(degree, rng):
         assert not np.allclose(fewer, dense, rtol=1e-3)
 
 
-@pytest.mark.parametrize("odd", [True, False])
 @pytest.mark.parametrize("degree", [2, 3, 4, 5, 6])
-def test_where_nothing_is_left_out_labels_are_the_dense_twin(degree, odd, rng):
+def test_where_nothing_is_left_out_labels_are_the_dense_twin(degree, rng):
     x, z, _ = make_regression_mixture(300, 3, 2, radius=0.6, noise=0.8, random_state=0)
     points = rng.normal(size=(50, 3))
-    dense = evaluate_dense(expand_labels_dense(x, z, degree, odd), points)
-    found = expand_labels(Rows.of(x, y=z), math.comb(4, 2), degree, odd=odd)
+    dense = evaluate_dense(expand_labels_dense(x, z, degree), points)
+    found = expand_labels(Rows.of(x, y=z), math.comb(4, 2), degree)
     np.testing.assert_allclose(found(points), dense, rtol=1e-9, atol=1e-10)
     if degree == 6:  # then there are subspaces to be found
-        fewer = expand_labels(Rows.of(x, y=z), 2, degree, odd=odd)
+        fewer = expand_labels(Rows.of(x, y=z), 2, degree)
         assert not np.allclose(fewer(points), dense, rtol=1e-3)
-
-
-def test_dense_tensors_are_those_of_the_lemma():
-    """Lemma 4.17: the mean of He_t is M_t."""
-    X, truth = make_spherical_mixture(200_000, 2, 2, radius=1.5, random_state=3)
-    for t, tensor in enumerate(expand_dense(X, 3)[1:], start=1):
-        powers = [reduce(np.multiply.outer, [v] * t).ravel() for v in truth.vectors]
-        M = truth.weights @ np.stack(powers)
-        # entries of He_t have a variance of a few t! at most: 6 standard errors
-        margin = 6 * 4 * math.sqrt(math.factorial(t) / len(X))
-        assert np.max(np.abs(tensor * math.factorial(t) - M)) < margin
-        if t > 1:
-            assert np.max(np.abs(tensor - M)) > margin  # without the factorial
 
 
 @pytest.mark.parametrize("degree", [2, 3, 6, 9])
@@ -178,7 +162,7 @@ def lines_at_nodes(n_nodes=70):
 def test_labels_of_exact_moments_give_the_expansion_up_to_high_degrees(degree, rng):
     rows, exact = lines_at_nodes()
     points = rng.normal(size=(50, 2))
-    found = expand_labels(rows, 2, degree, odd=True)(points)
+    found = expand_labels(rows, 2, degree)(points)
     np.testing.assert_allclose(found, exact(points, degree, 1.0), atol=1e-10)
 
 
@@ -186,7 +170,7 @@ def test_labels_of_exact_moments_give_the_expansion_up_to_high_degrees(degree, r
 def test_one_set_of_moments_gives_the_expansion_at_every_scale(scale, rng):
     rows, exact = lines_at_nodes()
     points = rng.normal(size=(50, 2))
-    expansion = expand_labels(rows, 2, 12, odd=True)
+    expansion = expand_labels(rows, 2, 12)
     found = replace(expansion, scale=scale)
     np.testing.assert_allclose(found(points), exact(points, 12, scale), atol=1e-10)
     lower = replace(found, degree=7)
@@ -196,7 +180,7 @@ def test_one_set_of_moments_gives_the_expansion_at_every_scale(scale, rng):
 
 def test_a_grid_of_labels_is_evaluated_as_points_are(rng):
     x, z, _ = make_regression_mixture(300, 3, 2, noise=1.0, random_state=0)
-    expansion = replace(expand_labels(Rows.of(x, y=z), 3, 5, odd=True), scale=1.3)
+    expansion = replace(expand_labels(Rows.of(x, y=z), 3, 5), scale=1.3)
     grid = np.linspace(-2, 2, 7)
     found = expansion.on_grid(x[:5], grid)
     for i, row in enumerate(found):
@@ -204,35 +188,9 @@ def test_a_grid_of_labels_is_evaluated_as_points_are(rng):
         np.testing.assert_allclose(row, expansion(points), rtol=1e-9)
 
 
-def test_hermite_values_are_those_of_the_polynomials(rng):
-    z = rng.normal(size=9)
-    np.testing.assert_allclose(hermite_values(z, 5), [hermeval(z, c) for c in np.eye(6)])
-    np.testing.assert_array_equal(hermite_values(z, 0), np.ones((1, 9)))
-
-
-@pytest.mark.parametrize("labelled", [False, True])
-def test_rows_that_count_twice_are_there_twice(labelled):
-    x, z, _ = make_regression_mixture(600, 3, 2, noise=1.0, random_state=0)
-    counts = np.random.default_rng(0).integers(0, 3, len(x))
-    given = {"y": z} if labelled else {}
-    weighted = Rows.of(x, **given, counts=counts.astype(float))
-    repeated = Rows.of(
-        *(np.repeat(x, counts, axis=0),),
-        **{name: np.repeat(column, counts) for name, column in given.items()},
-    )
-    points = np.column_stack([x, z])[:20, : 2 + labelled]
-
-    def values(rows):
-        if labelled:
-            return expand_labels(rows, 3, 6, odd=True)(points)
-        return expand_means(rows, 3, 6, 1.0)(points)
-
-    np.testing.assert_allclose(values(weighted), values(repeated), rtol=1e-8)
-
-
 def test_one_component_is_the_gaussian():
     nothing = Rows.of(np.ones((5, 2)), y=np.arange(5.0)).mapped(linear=np.empty((2, 0)))
-    means, labels = expand_means(nothing, 1, 6, 0.0), expand_labels(nothing, 1, 6, odd=True)
+    means, labels = expand_means(nothing, 1, 6, 0.0), expand_labels(nothing, 1, 6)
     assert means.degree == labels.degree == 0
     np.testing.assert_array_equal(means(np.empty((4, 0))), np.ones(4))
     np.testing.assert_array_equal(labels(np.ones((4, 1))), np.ones(4))
@@ -270,20 +228,3 @@ def test_answers_are_those_of_dense_tensors_by_grade(a, b, most, hidden, rng):
         tensor = sum(w * part for w, part in zip(weights, parts, strict=True))
         expected = he_dense(x, grade) @ tensor.ravel() / math.factorial(grade)
         np.testing.assert_allclose(answer, expected, atol=1e-9)
-
-
-def test_moments_carry_the_weight_of_their_grade(rng):
-    """With all symmetric tensors kept: an entry of grade a is the mean of He_a(x) He_a(z) / a!."""
-    x, z = rng.normal(size=(50, 1)), rng.normal(size=50)
-    start = GradedMoments.of_points(1, 1.0, 1.0)
-    powers = replace(start, chain=chain_of_powers(rng.normal(size=(3, 2)), 2, start.chain.noise))
-    rows = Rows.of(x, y=z)
-    form = average_moments(rows, powers, [(2, 2, 0)], labelled=True)[2, 2, 0]
-    dense = np.zeros((4, 4))
-    for i, j in np.ndindex(4, 4):
-        grade = i.bit_count() + j.bit_count()  # bits are slots that hold x
-        he = hermeval(np.array([x[:, 0], z]), np.eye(5)[grade])
-        dense[i, j] = np.mean(he[0] * he[1]) / math.factorial(grade)
-    basis = powers.chain.steps[-1]
-    assert basis.shape == (3, 4)
-    np.testing.assert_allclose(form, basis @ dense @ basis.T, atol=1e-10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -11,14 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.activation.network import (
+    FittedNetwork,
     Network,
     StandardErrors,
-    mean_products,
     sample_for,
     standard_errors,
 )
@@ -27,13 +24,12 @@ from implicitmoments.activation.polynomial import (
     count_components,
     fit_polynomial,
 )
-from implicitmoments.activation.search import Found, SearchOptions, find_network, in_memory
-from implicitmoments.arrays import Array, as_double, move_like, namespace_of, to_numpy
+from implicitmoments.activation.search import SearchOptions, find_network, in_memory
+from implicitmoments.arrays import Array, move_like, to_numpy
 from implicitmoments.estimator import (
     FEATURES,
     Check,
     FittedEstimator,
-    Table,
     as_floats,
     column_names,
 )
@@ -50,14 +46,12 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
 from implicitmoments.rows import (
-    Block,
     RandomState,
     Rows,
     Whitening,
     count_extreme_rows,
     find_deviations,
     looks_standard,
-    open_rows,
 )
 from implicitmoments.validation import (
     check_enough_rows,
@@ -71,11 +65,6 @@ from implicitmoments.validation import (
 MOST_COMPONENTS = 30  # counted by n_components="auto"
 # Highest degrees for degree="auto"; beside a network the polynomial serves to find the span.
 HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
-# Fitted attributes of refinement.
-OF_NETWORK = (
-    *("network_", "directions_", "weights_", "direction_errors_", "weight_errors_"),
-    *("biases_", "bias_errors_", "n_iter_", "converged_"),
-)
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -225,7 +214,6 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         "spectra": "Eigenvalues of the moments, order by order. Filled: the directions used by "
         "the polynomial.",
         "components": "Rows on the two leading directions of the network, coloured by {target}.",
-        "components_one_column": "Rows, with {target} against the column.",
         "fit": "Actual against predicted values of {target}. If the model is right, rows lie "
         "around the dashed line.",
     }
@@ -270,13 +258,13 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
             options = (self.positive, self.n_starts, grow, self.max_iter, self.tol)
             basis = to_numpy(fitted.polynomial.basis)
             found = find_network(problem, basis, k, SearchOptions(*options, seed))
-            if found.fitted.expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
+            if found[0].expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
                 # the polynomial will predict: fit it to all rows
                 fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
         # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
             notes += fitted.notes
-        for name in OF_NETWORK:  # of an earlier fit, with refinement
+        for name in {*self.saved, "weights_", "n_iter_", "converged_"}:  # of an earlier fit
             self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = activation, whitening
         self.n_components_, self.degree_ = k, fitted.degree
@@ -289,7 +277,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
             **fitted.measurements(n),
         }
         if found is not None:
-            self._store_network(found, problem)
+            self._store_network(*found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("inputs_not_standard"))
 
@@ -300,7 +288,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         return RowFunction(partial(evaluate_hypothesis, self._hypothesis(), self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
-        r"""Return :math:`R^2` of the predictions, in one pass over the rows.
+        r"""Return :math:`R^2` of the predictions, in three passes over the rows.
 
         Parameters
         ----------
@@ -314,15 +302,14 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         float
         """
         check_is_fitted(self)
-        with open_rows(self, X, y, sample_weight, labelled=True, reset=False) as (rows, _):
-            # squares about one of the labels, since their mean is not known in the pass
-            about, predict = float(rows.first["y"][0]), self._prediction().function
-            columns = partial(score_columns, predict, about)
-            products = mean_products(rows, columns, rows.n_features, "score")
-        if rows.n < 2:
-            warnings.warn("R² is not defined for one row", UndefinedMetricWarning, stacklevel=2)
-            return math.nan
-        variance, left = products[1, 1] - products[0, 1] ** 2, products[2, 2]
+
+        def mean(function: Callable[[Array, Array], Array]) -> float:
+            found = RowFunction(function, labelled=True)
+            return found.total(self, X, y, sample_weight).mean
+
+        predict, middle = self._prediction().function, mean(lambda _, y: y)
+        left = mean(lambda x, y: (y - predict(x)) ** 2)
+        variance = mean(lambda _, y: (y - middle) ** 2)
         return float(1 - left / variance if variance > 0 else left == 0)
 
     def _options(self) -> tuple[Activation, list[int]]:
@@ -371,38 +358,37 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
 
-    def _store_network(self, found: Found, problem: ActivationSumProblem) -> None:
+    def _store_network(
+        self, best: FittedNetwork, unexplained: float, problem: ActivationSumProblem
+    ) -> None:
         """Store weights and directions, and choose the predictor."""
-        best, parity = found.fitted, problem.parity
         order = np.argsort(-np.abs(best.network.weights), kind="stable")
-        network = choose_signs(best.network.take(order), parity)
+        network = choose_signs(best.network.take(order), problem.parity)
         errors = standard_errors(problem.rows, replace(best, network=network))
-        arrays = {"weights": network.weights, "directions": network.directions}
-        if network.biases is not None:
-            arrays["biases"] = network.biases
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
-        self.network_ = replace(network, **{name: given(a) for name, a in arrays.items()})
+        self.weights_, self.weight_errors_ = given(network.weights), given(errors.weights)
         self.directions_ = given(problem.original_vectors(network.directions))
-        self.weights_, self.biases_ = self.network_.weights, self.network_.biases
-        self.direction_errors_, self.weight_errors_ = map(
-            given, (errors.directions, errors.weights)
-        )
-        self.bias_errors_ = None if network.biases is None else given(errors.biases)
+        self.direction_errors_, self.biases_ = given(errors.directions), None
+        self.bias_errors_ = None
+        if network.biases is not None:
+            self.biases_, self.bias_errors_ = given(network.biases), given(errors.biases)
+        arrays = {"weights": self.weights_, "biases": self.biases_}
+        self.network_ = replace(network, directions=given(network.directions), **arrays)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
         self.n_components_ = network.k
         self.stats_ |= {
             "network_error": best.expected_error(problem.rows.total),
             "loss_history": best.history,
-            "unexplained": found.unexplained,
+            "unexplained": unexplained,
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self.stats_["hypothesis"] = "network"
-        self.notes_ = Notes([*self.notes_, *self._network_notes(found, errors)])
+        self.notes_ = Notes([*self.notes_, *self._network_notes(errors)])
 
-    def _network_notes(self, found: Found, errors: StandardErrors) -> Iterator[Note]:
+    def _network_notes(self, errors: StandardErrors) -> Iterator[Note]:
         """Yield what may be wrong with the network, and what is not identified."""
-        if found.unexplained:
-            yield Note("residuals_explained", {"share": found.unexplained})
+        if self.stats_["unexplained"]:
+            yield Note("residuals_explained", {"share": self.stats_["unexplained"]})
         if errors.free.any():
             free = np.flatnonzero(errors.free).tolist()
             yield Note("directions_not_identified", {"which": free, "what": "directions"})
@@ -428,12 +414,6 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
         return super()._findings() | {"predicts by the": used} | error
 
-    def _parameter_tables(self) -> list[Table]:
-        if hasattr(self, "directions_"):
-            return super()._parameter_tables()
-        rows = [["degree", self.degree_], ["directions", int(self.polynomial_.basis.shape[0])]]
-        return [Table("Polynomial", ["parameter", "value"], rows)]
-
     def _checks(self) -> list[Check]:
         polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
         words = f"expected squared error of the polynomial on new rows: {polynomial:.3g}"
@@ -443,19 +423,10 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
             words += f", of the network: {network:.3g}"
         return [Check("prediction_error", True, words)]
 
-    def _caption(self, picture: str, target: str = "y") -> str:
-        words = super()._caption(picture, target)
-        if picture == "components" and self._predicts_by() == "polynomial":
-            words += " Predictions are those of the polynomial, not of the network."
-        return words
-
     def _component_view(self, rows: RowSample) -> Directions:
         if not hasattr(self, "directions_"):
-            raise NoPictureError(
-                "no_picture",
-                "this {name} has no directions, as `refine=False`; use implicitmoments.plot.fit",
-                name=type(self).__name__,
-            )
+            why = "{name} has no directions with `refine=False`; use `refine=True`, or plot.fit"
+            raise NoPictureError("no_picture", why, name=type(self).__name__)
         center = np.zeros(rows.x.shape[1]) if self.whitening_ is None else self.whitening_.mean
         return Directions(*map(as_floats, (self.weights_, self.directions_, center)))
 
@@ -481,10 +452,3 @@ def evaluate_hypothesis(
 ) -> Array:
     """Evaluate a hypothesis of standardised points at points (n, d) as given."""
     return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
-
-
-def score_columns(predict: Callable[[Array], Array], about: float, block: Block) -> list[Array]:
-    """Return ones, labels about one of them, and residuals, as columns in float64."""
-    y = as_double(block["y"])
-    residual = y - as_double(predict(block["x"]))
-    return [column[:, None] for column in (namespace_of(y).ones_like(y), y - about, residual)]

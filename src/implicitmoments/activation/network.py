@@ -205,10 +205,8 @@ def mean_products(
 
 
 def _sum_products(columns: Columns, single: bool, block: Block) -> Sums:
-    xp, total = (
-        namespace_of(block["x"]),
-        namespace_of(block["x"]).sum(as_double(weights_of(block))),
-    )
+    xp = namespace_of(block["x"])
+    total = xp.sum(as_double(weights_of(block)))
     if single:
         block = {name: xp.astype(part, xp.float32, copy=False) for name, part in block.items()}
     parts = columns(block)

@@ -46,7 +46,7 @@ from implicitmoments.moments.implicit import (
     estimate_moments,
 )
 from implicitmoments.notes import Note
-from implicitmoments.rows import Block, Rows, Sums, weights_of
+from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -54,10 +54,9 @@ N_FOLDS = 5  # the usual compromise between bias and cost; one pass sums all fol
 RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
 ROWS_PER_FEATURE = 100  # of a sample: coefficients then add 1 % to what truncation leaves
 MOST_FEATURES = 300  # of the least squares: they solve in a second for all folds and ridges
-TURNING_ROUNDS = 3  # the span hardly turns after two
+ROUGH_DEGREE = 6  # of the polynomial that turns the span
 MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
-SMALL_TURN = 0.02  # sine of an angle that costs 0.04 % of a direction's energy
-CONTRACTIONS = 12  # of order 3; an odd activation needs 5 to 8 in 50 features
+CONTRACTIONS = 8  # of order 3; an odd activation needs 5 to 8 in 50 features
 DIFFERENCE = 1e-3  # of a difference quotient: enough for a direction
 
 
@@ -199,7 +198,7 @@ class FittedPolynomial:
     polynomial: Polynomial
     degree: int
     error: float  # held-out mean squared error
-    stats: dict[str, Any]  # of the choice, and of the turns of the span
+    stats: dict[str, Any]  # of the choice
     steps: tuple[StepReport, ...] = ()  # the moments as they were estimated first
 
     @property
@@ -258,24 +257,20 @@ def first_view(problem: ActivationSumProblem, how: Mapping[str, Any]) -> FramedR
         return view
     # An affine function is taken off the labels: what is left is orthogonal to 1 and x, so that
     # its products with points are its Hermite moments of orders 2 and 3.
-    products = mean_products(
-        rows, lambda b: [with_points(b["x"]), b["y"][:, None]], 2 * d, "affine part of the labels"
-    )
-    affine: Floats = np.linalg.pinv(products[:-1, :-1]) @ products[:-1, -1]
+    moments = mean_and_covariance(rows, labelled=True)
+    slope = np.linalg.pinv(moments.points.covariance) @ moments.covariance[:d, d]
+    middle = float(moments.mean[d] - moments.mean[:d] @ slope)
 
     def left(block: Block) -> Array:
-        return block["y"] - with_points(block["x"]) @ move_like(affine, block["x"])
+        return block["y"] - middle - block["x"] @ move_like(slope, block["x"])
 
-    second = (
-        label_moments(rows, left, with_points) if problem.has_order(2) else np.zeros((d + 1, 1))
-    )
-    columns: list[Floats] = [affine[1:, None], second[1:, 1:] / math.sqrt(2)]
+    columns = [slope[:, None]]
+    if problem.has_order(2):
+        columns.append(label_moments(rows, left, with_points)[1:, 1:] / math.sqrt(2))
     basis = _leading(how["k"], *columns)
     for _ in range(CONTRACTIONS if problem.has_order(3) else 0):
         third = label_moments(rows, left, partial(pairs_in, basis))[1:] / math.sqrt(6)
-        before, basis = basis, _leading(how["k"], *columns, third)
-        if sine_between(basis, before) < SMALL_TURN:
-            break
+        basis = _leading(how["k"], *columns, third)
     return _in_span(view, basis)
 
 
@@ -283,12 +278,6 @@ def _leading(p: int, *columns: Floats) -> Floats:
     """Return the leading left singular vectors of columns (d, n), as rows (p, d)."""
     joined = np.concatenate(columns, axis=1)
     return np.ascontiguousarray(np.linalg.svd(joined @ joined.T)[0].T[:p])
-
-
-def sine_between(basis: Floats, other: Floats) -> float:
-    """Return the sine of the largest angle between two spans, with orthonormal bases (p, d)."""
-    cosines = np.linalg.svd(basis @ other.T, compute_uv=False)
-    return math.sqrt(max(0.0, 1 - float(cosines[-1]) ** 2))
 
 
 def label_moments(
@@ -335,62 +324,45 @@ def fit_polynomial(
         In increasing order.
     """
     how = moment_options(problem, k, degrees[-1], positive=positive)
-    view, turns, steps = find_span(problem, how)
+    view, steps = find_span(problem, how)
     # subspaces of symmetric tensors within the span, from moments of all rows
     fold = estimate_moments(view, **how)
     most = min(problem.rows.total / ROWS_PER_UNKNOWN, MOST_FEATURES)
     widths = (Features.of(fold, problem, degrees[-1], width) for width in (2 * k, 3 * k // 2, k))
     features = next(each for each in widths if len(each) <= most or each.width == k)
-    fitted = choose_coefficients(problem.rows, features, degrees)
-    return replace(fitted, stats={**fitted.stats, "turns": turns}, steps=steps or fold.steps)
+    return replace(choose_coefficients(problem.rows, features, degrees), steps=steps or fold.steps)
 
 
 def find_span(
     problem: ActivationSumProblem, how: Mapping[str, Any]
-) -> tuple[FramedRows, tuple[float, ...], tuple[StepReport, ...]]:
+) -> tuple[FramedRows, tuple[StepReport, ...]]:
     r"""Return the rows in the span of the directions.
 
     :math:`M_2` alone determines the span through labels of order two. A polynomial of low degree
     on that span then turns it, with all of its orders together: on a sample, and once on all rows.
-    Also returned: the sine of the angle of each turn, and the moments as estimated first.
+    Also returned: the moments as they were estimated first.
     """
     p, d = min(how["k"], problem.n_features), problem.n_features
     if not 0 < p * (d - p) <= MOST_TURNS:
-        return first_view(problem, how), (), ()
+        return first_view(problem, how), ()
     sample = problem.of(sample_for(problem.rows, p * (d - p)))
-    view, turns, steps = first_view(sample, how), list[float](), list[StepReport]()
-    low = next(
-        (n for n in (4, 6) if problem.activation.tail(n) <= 0.05 * problem.activation.tail(0)), 8
-    )
-    rough = {**how, "order": min(how["order"], low), "wide": False}
-    for rows in [*[sample.rows] * (TURNING_ROUNDS - 1), problem.rows]:
-        if rows.n == sample.rows.n and turns and turns[-1] < SMALL_TURN:
-            continue
+    view, steps = first_view(sample, how), tuple[StepReport, ...]()
+    rough = {**how, "order": min(how["order"], ROUGH_DEGREE), "wide": False}
+    for rows in (sample.rows, sample.rows, problem.rows):
         fold = estimate_moments(view, **rough)
         features = Features.of(fold, problem, rough["order"], how["k"])
-        products = mean_products(
-            sample.rows, features.columns, 4 * len(features), "rough polynomial"
-        )
+        products = mean_products(sample.rows, features.columns, 4 * len(features), "turns")
         polynomial = features.polynomial(solve_ridge(products, 1e-3), -math.inf, math.inf)
-        basis, turn = turn_span(rows, polynomial)
-        view, steps = _in_span(view, basis), steps or list(fold.steps)
-        turns.append(turn)
-    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), tuple(turns), tuple(steps)
+        view, steps = _in_span(view, turn_span(rows, polynomial)), steps or fold.steps
+    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), steps
 
 
-def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
-    r"""Turn the span of a hypothesis by one Gauss-Newton step.
+def turn_span(rows: Rows, polynomial: Polynomial) -> Floats:
+    r"""Turn the span of a hypothesis by one Gauss-Newton step; return its basis (p, d).
 
     For a hypothesis H on :math:`B x` the residual of a nearby basis :math:`B + D`, with D
     orthogonal to B, is to first order :math:`y - H(Bx) - \nabla H(Bx) \cdot D x`: a least-squares
     problem in the p (d − p) entries of D.
-
-    Returns
-    -------
-    basis : array of shape (p, d)
-        Orthonormal rows.
-    turn : float
-        Sine of the largest angle by which the span turned.
     """
     basis = np.asarray(to_numpy(polynomial.frame.basis), dtype=np.float64)
     p, d = basis.shape
@@ -408,7 +380,7 @@ def turn_span(rows: Rows, polynomial: Polynomial) -> tuple[Floats, float]:
     products = mean_products(rows, columns, 2 * p * (d - p), "turning the span")
     ridge = 1e-6 * max(float(np.trace(products[:-1, :-1])) / (p * (d - p)), TINY)
     turned = np.linalg.qr((basis + solve_ridge(products, ridge).reshape(p, d - p) @ off).T)[0].T
-    return np.ascontiguousarray(turned), sine_between(turned, basis)
+    return np.ascontiguousarray(turned)
 
 
 def solve_ridge(products: Floats, ridge: float, used: Flags | None = None) -> Floats:
@@ -430,47 +402,30 @@ def solve_ridge(products: Floats, ridge: float, used: Flags | None = None) -> Fl
 def choose_coefficients(
     rows: Rows, features: Features, degrees: Sequence[int]
 ) -> FittedPolynomial:
-    """Choose degree and ridge by cross-validation, and fit the coefficients, on a sample.
-
-    Coefficients of every candidate come from all folds but one and are evaluated on that one, on
-    predictions clipped to the range of the labels: squares of a polynomial's largest values would
-    dominate.
-    """
+    """Choose degree and ridge by cross-validation, and fit the coefficients, on a sample."""
     some = rows.sample(max(SAMPLE_ROWS, ROWS_PER_FEATURE * len(features)))
     labels = to_numpy(some.block["y"])
     low, high = float(labels.min()), float(labels.max())
     folds = [fold for fold in (some.split(i, N_FOLDS) for i in range(N_FOLDS)) if fold.kept]
-    width = 4 * len(features)
+    width, what = 4 * len(features), "products of features"
+    shares = [fold.total / some.total for fold in folds]
     products = [
-        mean_products(fold, features.columns, width, "products of features") * fold.total
-        for fold in folds
+        share * mean_products(fold, features.columns, width, what)
+        for share, fold in zip(shares, folds, strict=True)
     ]
-    tried = list(product(degrees, RIDGES))
-
-    def solve(kept: Sequence[int], degree: int, ridge: float) -> Floats:
-        total = sum(folds[i].total for i in kept)
-        mean: Floats = np.sum([products[i] for i in kept], axis=0) / total
-        return solve_ridge(mean, ridge, features.up_to(degree))
-
-    errors: Any = 0.0
-    for i, fold in enumerate(folds):
-        kept = [j for j in range(len(folds)) if j != i] or [i]
-        coefficients = np.stack([solve(kept, *each) for each in tried], axis=1)
-        measure = partial(_sum_errors, features, coefficients, low, high)
-        sums = fold.fold(measure, width=width + len(tried), what="held-out error")
-        errors = errors + to_numpy(sums["squares"]) / some.total
+    every = np.sum(products, axis=0)
+    tried, errors = list(product(degrees, RIDGES)), list[float]()
+    for degree, ridge in tried:
+        used, error = features.up_to(degree), 0.0
+        for own, share in zip(products, shares, strict=True):
+            others = (every - own) / (1 - share) if share < 1 else own
+            residual = np.append(-solve_ridge(others, ridge, used), 1.0)
+            error += float(residual @ own @ residual)
+        errors.append(error)
     best = int(np.argmin(errors))
     degree, ridge = tried[best]
-    by_degree = map(float, errors.reshape(len(degrees), -1).min(axis=1))
-    polynomial = features.polynomial(solve(range(len(folds)), degree, ridge), low, high)
+    coefficients = solve_ridge(every, ridge, features.up_to(degree))
+    by_degree = np.min(np.reshape(errors, (len(degrees), -1)), axis=1).tolist()
     stats = {"error_by_degree": dict(zip(degrees, by_degree, strict=True)), "ridge": ridge}
-    return FittedPolynomial(polynomial, degree, float(errors[best]), stats)
-
-
-def _sum_errors(
-    features: Features, coefficients: Floats, low: float, high: float, block: Block
-) -> Sums:
-    """Sum squared errors of candidates (features, candidates), clipped to a range."""
-    values = features.evaluate(block["x"])
-    clipped = namespace_of(values).clip(values @ move_like(coefficients, values), low, high)
-    return {"squares": as_double(weights_of(block) @ (clipped - block["y"][:, None]) ** 2)}
+    polynomial = features.polynomial(coefficients, low, high)
+    return FittedPolynomial(polynomial, degree, errors[best], stats)

@@ -8,10 +8,11 @@ then, while the Bayesian information criterion decreases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +28,9 @@ from implicitmoments.activation.network import (
     weight_equations,
 )
 from implicitmoments.activation.polynomial import label_moments, with_points
-from implicitmoments.arrays import TINY, Array, Floats
+from implicitmoments.arrays import TINY, Array, Floats, move_like
 from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
-
-Move: TypeAlias = Callable[[Rows, FittedNetwork], FittedNetwork | None]
 
 MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
 MOST_UNKNOWNS = 4_000  # for directions to leave the span: a matrix of them takes 128 MB
@@ -41,10 +40,11 @@ START_ROWS, SEARCH_ROWS = 5_000, 20_000  # fewest rows of a sample for starts, a
 QUICK: dict[str, Any] = {"max_iter": 3, "tol": 1e-3}  # of fits that are only compared
 TRIAL: dict[str, Any] = {"max_iter": 10, "tol": 1e-4}  # the last digits come from all rows
 CANDIDATES = 200  # random components of which a further one is chosen
-EXCHANGES = 3  # attempts, of which each draws other candidates
+ATTEMPTS = 3  # moves without a gain before the search ends
 HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
 NOISELESS = 1e-4  # of the mean square of the labels: an error that further steps may remove
 SAME = 1e-6  # relative ridge: columns that differ by less are the same
+BY_CHANCE = 5.0  # standard deviations above the mean of what a component explains by chance
 CLEAR = 10.0  # decrease of the criterion that is very strong evidence (Kass and Raftery 1995)
 
 
@@ -60,25 +60,22 @@ class SearchOptions:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """A network fitted to all rows."""
-
-    fitted: FittedNetwork  # in the coordinates of the points
-    in_span: bool  # whether there are too many unknowns for directions to leave the span
-    # share of the error that a further component of either sign explains; 0 if not clearly
-    unexplained: float
-
-
 def find_network(
     problem: ActivationSumProblem, basis: Floats, k: int, options: SearchOptions
-) -> Found:
+) -> tuple[FittedNetwork, float]:
     """Fit weights, directions and biases, from random starts in the span.
 
     Parameters
     ----------
     basis : array of shape (p, d)
         Span of the directions.
+
+    Returns
+    -------
+    fitted : FittedNetwork
+        Fitted to all rows, in the coordinates of the points.
+    unexplained : float
+        Share of the error that a further component of either sign explains; 0 if not clearly.
     """
     rows, rng = in_memory(problem.rows), np.random.default_rng(options.seed)
     q, by_chance = problem.n_features + problem.biased, k * problem.n_features / rows.total
@@ -86,29 +83,33 @@ def find_network(
     steps, tol = 0 if in_span else options.max_iter, options.tol * by_chance
     fit = partial(fit_network, rows, max_iter=steps, tol=tol)
     inside = sample_inside(rows, basis, k, START_ROWS)
-    draw = partial(random_network, problem.of(inside), k, rng, positive=options.positive)
-    swap = partial(exchange, rng=rng, price=len(basis) * np.log(inside.total))
-    price = q * np.log(rows.total)
-    resize = partial(grow if options.grow else exchange, rng=rng, price=price)
+    most, price = math.inf if options.grow else k, q * math.log(rows.total)
     # an error of the estimated mean of the inputs acts as small biases do
     least = 0.0 if problem.whitening is None else q / rows.total
-    missing = partial(unexplained_share, rows, rng=rng, price=price, least=least)
-    found = list[Found]()
+    found = list[tuple[FittedNetwork, float]]()
     for _ in range(MOST_ROUNDS):
         # 1. Starts in the span, improved there; the best is fitted to all rows and features.
-        starts = [draw() for _ in range(options.n_starts)]
-        trial = improve(inside, _best_trial(inside, starts, CONTINUED), swap)
+        starts = [
+            random_network(problem.of(inside), k, rng, positive=options.positive)
+            for _ in range(options.n_starts)
+        ]
+        trial = improve(inside, _best_trial(inside, starts, CONTINUED), k, rng)
         best, unexplained = fit(trial.network.through(basis)), 0.0
-        if not in_span:
+        while not in_span:
             # 2. Moves in the span of what the network and its residuals know.
-            for move in (resize, partial(drop, price=price)):
-                best = _search_beyond(rows, best, move, fit)
-            unexplained = missing(best)
-        found.append(Found(best, in_span, unexplained))
+            sample, known = known_inside(rows, best.network)
+            start = measure_slope(sample, best.network.through(known.T))[0]
+            trial = improve(sample, start, most, rng, price)
+            candidate = best if trial is start else fit(trial.network.through(known))
+            if not candidate.bic < best.bic:
+                unexplained = unexplained_share(sample, start, rng, price, least)
+                break
+            best = candidate
+        found.append((best, unexplained))
         # 3. Again from other starts where something is missing, as in a local optimum.
         if not unexplained or best.loss < NOISELESS * best.size:
             break
-    return min(found, key=lambda each: each.fitted.bic)
+    return min(found, key=lambda each: each[0].bic)
 
 
 def unexplained_share(
@@ -118,41 +119,43 @@ def unexplained_share(
 
     0 where it does not lower the criterion clearly, or less than a share of the labels is left.
     """
-    if best.loss <= least * best.size:
-        return 0.0
-    inside, basis = known_inside(rows, best.network)
-    there = measure_slope(inside, replace(best.network.through(basis.T), positive=False))[0]
-    larger = grow(inside, there, rng=rng, price=price)
+    there = measure_slope(rows, replace(best.network, positive=False))[0]
+    larger = grow(rows, there, rng, price) if best.loss > least * best.size else None
     clear = larger is not None and larger.bic < there.bic - CLEAR
     return 1 - larger.loss / there.loss if larger is not None and clear else 0.0
 
 
-def _search_beyond(
-    rows: Rows,
-    best: FittedNetwork,
-    move: Move,
-    fit: Callable[[Network], FittedNetwork],
+def improve(
+    rows: Rows, best: FittedNetwork, most: float, rng: np.random.Generator, price: float = 0.0
 ) -> FittedNetwork:
-    """Repeat a move in the span of what is known, and the fit to all rows and features."""
-    while True:
-        inside, basis = known_inside(rows, best.network)
-        start = measure_slope(inside, best.network.through(basis.T))[0]
-        trial = improve(inside, start, move)
-        candidate = best if trial is start else fit(trial.network.through(basis))
-        if not candidate.bic < best.bic:
-            return best
-        best = candidate
+    """Add, exchange and drop components while that lowers the criterion.
 
-
-def improve(rows: Rows, best: FittedNetwork, move: Move) -> FittedNetwork:
-    """Repeat a move while it lowers the criterion."""
-    while (tried := move(rows, best)) is not None and tried.bic < best.bic:
-        best = tried
+    At most ``most`` components. ``price`` is what the criterion charges for one where directions
+    have all features; without it, in a span that may miss a part of them, none is dropped. A
+    component of a given number is dropped only if what it explains may be chance.
+    """
+    q = best.network.units.shape[1]
+    charge = q * math.log(rows.total) if most == math.inf else q + BY_CHANCE * math.sqrt(2 * q)
+    failures = 0
+    while failures < ATTEMPTS:  # each draws other candidates
+        tried = [drop(rows, best, charge)] if price else []
+        grown = grow(rows, best, rng, price or q * math.log(rows.total))
+        if grown is not None:
+            weakest = np.argsort(rises(rows, grown.network))[:2]
+            tried += [without(rows, grown.network, i, QUICK) for i in weakest]
+            tried += [grown] if grown.network.k <= most else []
+        lowest = min([each for each in tried if each], key=_bic, default=best)
+        failures = 0 if lowest.bic < best.bic else failures + 1 + ATTEMPTS * (grown is None)
+        best = min(best, lowest, key=_bic)
     return best
 
 
 def _loss(fitted: FittedNetwork) -> float:
     return fitted.loss
+
+
+def _bic(fitted: FittedNetwork) -> float:
+    return fitted.bic
 
 
 def _best_trial(rows: Rows, starts: Sequence[Network], continued: int) -> FittedNetwork:
@@ -186,18 +189,25 @@ def known_inside(rows: Rows, network: Network) -> tuple[Rows, Floats]:
 
 
 def known_directions(rows: Rows, network: Network) -> Floats:
-    r"""Return unit vectors: of the network, and of orders 1 and 2 of its residuals.
+    r"""Return unit vectors: of the network, and of orders 1, 2 and 3 of its residuals.
 
     A component that is missing shows in :math:`E[(y - h(x))(x x^\top - I)]`, at either end of its
-    spectrum.
+    spectrum, and one of an odd activation in the same moment times :math:`x \cdot s`, where s is
+    the moment of order 1.
     """
-    moments = label_moments(rows, lambda block: block["y"] - network(block["x"]), with_points)
-    second = moments[1:, 1:] - moments[0, 0] * np.eye(len(moments) - 1)
-    vectors = np.linalg.eigh(second)[1].T
-    ends = np.stack([vectors[0], vectors[-1], moments[0, 1:]])
-    return unit_rows(
-        np.concatenate([network.directions, ends[np.linalg.norm(ends, axis=1) > TINY**0.5]])
-    )
+
+    def residual(block: Block) -> Array:
+        return block["y"] - network(block["x"])
+
+    first = label_moments(rows, residual, with_points)
+    slope = move_like(first[0, 1:], rows.like)
+    third = label_moments(rows, lambda block: residual(block) * (block["x"] @ slope), with_points)
+    ends = [first[:1, 1:]]
+    for moments in (first, third):
+        second = moments[1:, 1:] - moments[0, 0] * np.eye(len(moments) - 1)
+        ends.append(np.linalg.eigh(second)[1].T[[0, -1]])
+    found = np.concatenate([network.directions, *ends])
+    return unit_rows(found[np.linalg.norm(found, axis=1) > TINY**0.5])
 
 
 def random_network(
@@ -207,23 +217,6 @@ def random_network(
     directions = unit_rows(rng.standard_normal((k, problem.n_features)))
     biases = rng.standard_normal(k) if problem.biased else None
     return Network(np.ones(k), directions, problem.activation, biases, positive)
-
-
-def exchange(
-    rows: Rows, best: FittedNetwork, rng: np.random.Generator, price: float
-) -> FittedNetwork | None:
-    """Add a component, and drop the one that is then needed least; None if none is missing."""
-    for _ in range(EXCHANGES):
-        grown = grow(rows, best, rng, price)
-        if grown is None:
-            return None
-        rises = _rises(*weight_equations(rows, grown.network), positive=grown.network.positive)
-        fewer = min(
-            (_without(rows, grown.network, i, QUICK) for i in np.argsort(rises)[:2]), key=_loss
-        )
-        if fewer.loss < best.loss:
-            return fewer
-    return None
 
 
 def grow(
@@ -264,27 +257,26 @@ def candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:
     return np.where(along > 0, gains, 0.0) if network.positive else np.asarray(gains)
 
 
-def drop(rows: Rows, best: FittedNetwork, price: float) -> FittedNetwork | None:
-    """Drop the component that is needed least, if that is not clearly worse."""
-    network = best.network
-    rises = _rises(*weight_equations(rows, network), positive=network.positive)
-    i = int(np.argmin(rises))
-    left = max(best.loss, NOISELESS * best.size) / rows.total
-    return (
-        _without(rows, network, i, TRIAL)
-        if network.k > 1 and rises[i] < 30 * price * left
-        else None
-    )
+def drop(rows: Rows, best: FittedNetwork, charge: float) -> FittedNetwork | None:
+    """Drop the component that is needed least, if the criterion charges more than it explains."""
+    rising, network = rises(rows, best.network), best.network
+    allowed = charge * max(best.loss, NOISELESS * best.size) / rows.total
+    if network.k == 1 or rising.min() >= 30 * allowed:
+        return None
+    fewer = without(rows, network, int(np.argmin(rising)), TRIAL)
+    return fewer if fewer.loss - best.loss < allowed else None
 
 
-def _without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
+def without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
+    """Fit a network without one of its components."""
     rest = fit_weights(rows, network.take(np.arange(network.k) != i))
     return fit_network(rows, rest, **further)
 
 
-def _rises(gram: Floats, right: Floats, *, positive: bool) -> Floats:
-    """Return the rise of the error without each unknown of least squares, the others refitted."""
+def rises(rows: Rows, network: Network) -> Floats:
+    """Return the rise of the error without each component, the weights of the others refitted."""
+    gram, right = weight_equations(rows, network)
     inverse = np.linalg.inv(gram + np.diag(SAME * np.diag(gram) + TINY))
     weights = inverse @ right
-    rises = weights**2 / np.diag(inverse)
-    return np.where(weights < 0, 0.0, rises) if positive else np.asarray(rises)
+    rising = weights**2 / np.diag(inverse)
+    return np.where(weights < 0, 0.0, rising) if network.positive else np.asarray(rising)

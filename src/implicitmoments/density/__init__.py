@@ -10,7 +10,6 @@ from implicitmoments.density.clipped_density import (
     kolmogorov_distance,
     least_degree,
 )
-from implicitmoments.density.estimator import Scores
 from implicitmoments.density.expansion import (
     GradedExpansion,
     GradedMoments,

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from implicitmoments.arrays import Array, Floats, namespace_of, to_numpy
 from implicitmoments.density.expansion import Expansion
 from implicitmoments.notes import InputError
-from implicitmoments.rows import Block, DrawPurpose, RowDraws, Rows, weights_of
+from implicitmoments.rows import DrawPurpose, RowDraws, Rows, join_labels, weights_of
 
 BATCH = 16_384  # proposals at a time: vectorised, and limited in memory
 PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
@@ -25,6 +25,7 @@ PROBED, ROUGHLY_PROBED = 2**13, 2**10  # points per replicate; powers of 2, for 
 # Ratios below this count as this when densities are compared, so that one row at which a
 # polynomial is negative does not decide.
 LEAST_RATIO = 0.01
+FLOOR = 1e-6  # smallest ratio of a density; the paper has 0, at which logarithms are infinite
 
 
 class Reference(Protocol):
@@ -40,9 +41,6 @@ class Reference(Protocol):
     @property
     def variances(self) -> Floats:
         """Variances of the rows along the coordinates, (p,)."""
-
-    def points(self, block: Block) -> Array:
-        """Return the rows (n, d) of a block of columns."""
 
     def coordinates(self, X: Array) -> Array:
         """Map rows (n, d) to coordinates (n, p), in the library of the rows."""
@@ -60,19 +58,17 @@ class ClippedDensity:
 
     reference: Reference  # G, and the coordinates that R' depends on
     expansion: Expansion
-    floor: float  # bounds of R'; the paper has a floor of 0
-    clip: float
+    clip: float  # bound of R'
     mass: float  # Z, the integral of R' G
 
     def ratio(self, coordinates: Array) -> Array:
         """Return R' at coordinates (n, p)."""
         found = self.expansion(coordinates)
-        return namespace_of(found).clip(found, self.floor, self.clip)
+        return namespace_of(found).clip(found, FLOOR, self.clip)
 
     def log_density(self, X: Array) -> Array:
-        """Return the logarithm of the density at rows (n, d); −∞ where R' is 0."""
-        with np.errstate(divide="ignore"):
-            logs = namespace_of(X).log(self.ratio(self.reference.coordinates(X)))
+        """Return the logarithm of the density at rows (n, d)."""
+        logs = namespace_of(X).log(self.ratio(self.reference.coordinates(X)))
         return logs + self.reference.log_density(X) - math.log(self.mass)
 
     def sample(
@@ -85,36 +81,32 @@ class ClippedDensity:
         of a batch, and fewer draws are the beginning of more. Returns the rows, and the number of
         proposals up to the last accepted one.
         """
-        if n_samples > max_proposals * self.mass / self.clip:  # as many are expected
-            raise self._refusal(n_samples, max_proposals)
+        rate = self.mass / self.clip
+        if n_samples > max_proposals * rate:  # as many are expected
+            raise InputError(
+                "too_few_accepted",
+                "{n:count row} cannot be drawn: the sampler accepts {rate:.2g} of its proposals, "
+                "about {expected:.2g} of {max_proposals:,}; draw fewer rows, fit again with "
+                "`clip={clip:.0f}` at the cost of a larger error, or fit `SphericalMixture` or "
+                "`RegressionMixture`, which are sampled without proposals",
+                n=n_samples,
+                rate=rate,
+                expected=rate * max_proposals,
+                max_proposals=max_proposals,
+                clip=max(1.0, max_proposals / n_samples / 2),  # its rate is about the inverse
+            )
         kept: list[Floats] = []
         accepted, made = 0, 0
         while accepted < n_samples:
-            if made >= max_proposals:
-                raise self._refusal(n_samples, max_proposals)
-            size = min(batch, max_proposals - made)
-            rng = RowDraws(seed, range(made, made + size), PROPOSALS)
+            rng = RowDraws(seed, range(made, made + batch), PROPOSALS)
             points = rng.normal(self.reference.p)
             (chosen,) = np.nonzero(rng.uniform() * self.clip < to_numpy(self.ratio(points)))
             chosen = chosen[: n_samples - accepted]
             kept.append(points[chosen])
             accepted += len(chosen)
-            made += size if accepted < n_samples else int(chosen[-1]) + 1
+            made += batch if accepted < n_samples else int(chosen[-1]) + 1
         rng = RowDraws(seed, range(n_samples), COMPLEMENT)
         return self.reference.complete(np.concatenate(kept), rng), made
-
-    def _refusal(self, n: int, max_proposals: int) -> InputError:
-        rate = self.mass / self.clip
-        return InputError(
-            "too_few_accepted",
-            "{n:count row} cannot be drawn: the sampler accepts {rate:.2g} of its proposals, "
-            "about {expected:.2g} of {max_proposals:,}; draw fewer rows, fit again with "
-            "`clip={clip:.0f}` at the cost of a larger error, or fit `SphericalMixture` or "
-            "`RegressionMixture`, which are sampled without proposals",
-            **{"n": n, "rate": rate, "expected": rate * max_proposals},
-            # whose rate is about its inverse, or more
-            **{"max_proposals": max_proposals, "clip": max(1.0, max_proposals / (2 * n))},
-        )
 
 
 def evaluate_rows(
@@ -122,7 +114,7 @@ def evaluate_rows(
 ) -> tuple[Floats, Floats, Floats]:
     """Return terms of each order, (degree + 1, n), log G, (n,), and the weights of rows, (n,)."""
     block = sample.block
-    X = reference.points(block)
+    X = join_labels(block) if "y" in block else block["x"]
     columns = expansion.orders(reference.coordinates(X)), reference.log_density(X)
     orders, logs, counts = (
         to_numpy(column).astype(np.float64) for column in (*columns, weights_of(block))
@@ -217,7 +209,6 @@ def clip_expansion(
     reference: Reference,
     rows: Rows,
     *,
-    floor: float,
     loss: float,
     seed: int,
     clip: float | None = None,
@@ -225,29 +216,24 @@ def clip_expansion(
     """Clip an expansion, normalise it, and measure the density at the rows.
 
     Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given. Of what is
-    measured ``normalizer_error`` is a standard error, ``clip_error`` what clipping costs in total
-    variation, ``negative_rows`` the proportion at which the expansion is negative, ``distance``
+    measured ``negative_rows`` is the proportion at which the expansion is negative, ``distance``
     the Kolmogorov distance from the rows, and ``evenness`` the effective number of rows of equal
     weight over the number of rows.
     """
     orders, _, counts = evaluate_rows(expansion, reference, rows.sample(RATED, seed))
     ratios = np.sum(orders, axis=0)
-    clip = max(choose_clip(ratios, counts, loss) if clip is None else clip, floor)
+    clip = choose_clip(ratios, counts, loss) if clip is None else clip
     probe = Probe.of(reference.variances, seed=seed, n_points=PROBED)
     probed = np.sum(probe.orders(expansion), axis=0)
-    clipped = np.clip(probed, floor, clip)
-    masses = probe.masses(clipped)
-    clip_losses = 1 - clip / np.maximum(ratios, clip)
+    clipped = np.clip(probed, FLOOR, clip)
     weights = np.ravel(clipped * probe.weights)
     measured = {
-        "normalizer_error": float(np.std(masses, ddof=1) / math.sqrt(len(masses))),
-        "clip_error": floor + float(np.average(clip_losses, weights=counts)),
         "negative_rows": float(np.average(ratios < 0, weights=counts)),
         "distance": kolmogorov_distance(ratios, counts, np.ravel(probed), weights),
         "evenness": float(np.sum(counts) ** 2 / np.sum(counts**2)) / len(counts),
     }
-    mass = float(np.mean(masses))
-    return ClippedDensity(reference, expansion, floor, clip, mass), measured
+    mass = float(np.mean(probe.masses(clipped)))
+    return ClippedDensity(reference, expansion, clip, mass), measured
 
 
 def held_out_logs(

@@ -6,12 +6,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 
-from implicitmoments.arrays import Array, Floats, move_like
+from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import (
     RATED,
     ClippedDensity,
@@ -26,6 +27,7 @@ from implicitmoments.estimator import (
     FittedEstimator,
     Table,
     as_floats,
+    column_names,
     constant_notes,
 )
 from implicitmoments.evaluation import DensityScores
@@ -81,37 +83,10 @@ class RatioModel:
     # ``at(degree, setting)`` estimates the expansion; returns it with G
     at: Callable[[int, float], tuple[Expansion, Reference]]
     stats: dict[str, Any] = field(default_factory=dict)  # measurements of the rows
+    notes: tuple[Note, ...] = ()
 
 
 Fold: TypeAlias = tuple[RatioModel, Rows]  # an estimate, and the rows at which it is judged
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Held-out log densities of some degrees."""
-
-    degrees: list[int]
-    logs: Floats  # (n_degrees, n), of the held-out rows
-    counts: Floats  # (n,), their weights
-
-    @property
-    def means(self) -> Floats:
-        """The mean log-likelihood per row of each degree."""
-        found: Floats = self.logs @ self.counts / np.sum(self.counts)
-        return found
-
-    @property
-    def best(self) -> int:
-        """The highest degree within a standard error of the highest mean.
-
-        Of the difference, row by row. Terms of high orders are small where they are not needed.
-        """
-        top = int(np.argmax(self.means))
-        gaps = self.logs - self.logs[top]
-        gaps -= np.average(gaps, axis=1, weights=self.counts)[:, None]
-        errors = np.sqrt(gaps**2 @ self.counts**2) / np.sum(self.counts)
-        near = self.means >= self.means[top] - errors
-        return self.degrees[int(np.flatnonzero(near)[-1])]
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -142,7 +117,6 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     epsilon: float = 0.05
     max_degree: int = 24
     clip: float | str = "auto"
-    floor: float = 1e-6
     max_proposals: int = 20_000_000
     drop_outliers: bool = True
     random_state: RandomState = None
@@ -152,32 +126,25 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _least_rows(self, d: int) -> int:
         """Return how many rows of d features there must be."""
 
-    def _look_at_rows(self, rows: Rows) -> Notes:  # noqa: ARG002
-        """Return notes on rows as they were given."""
-        return Notes()
-
     @abstractmethod
     def _learn(self, rows: Rows) -> RatioModel:
         """Find G and what all degrees share."""
 
     @abstractmethod
-    def _store(self, density: ClippedDensity, like: Array) -> Notes:
-        """Set the other attributes of the fitted model, and return notes on them."""
+    def _store(self, density: ClippedDensity, like: Array) -> None:
+        """Set the other attributes of the fitted model."""
 
     def _fit(self, every: Rows, seed: int) -> None:
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
-        notes = self._look_at_rows(every)
         # Outliers would dominate high-order moments.
-        how: dict[str, Any] = {"labelled": self.labelled, "drop": self.drop_outliers}
-        how["least_share"] = SMALLEST_COMPONENT
-        near = leave_out_outliers(every, self.n_components, seed=seed, **how)
+        k, how = self.n_components, {"labelled": self.labelled, "drop": self.drop_outliers}
+        near = leave_out_outliers(every, k, least_share=SMALLEST_COMPONENT, seed=seed, **how)
         rows, self._near = near.rows, near.rule
         if not self.labelled:
             rows = rows.without(find_constants(rows))
         self._constants = rows.constants
-        notes += constant_notes(self, rows.constants)
-        least = self._least_rows(rows.n_features)
-        check_enough_rows(near.n_rows + near.n_outliers, self.n_components, least)
+        notes = constant_notes(self, rows.constants)
+        check_enough_rows(near.n_rows + near.n_outliers, k, self._least_rows(rows.n_features))
         # 1. The Gaussian G, and the coordinates that F/G depends on.
         model = self._learn(rows)
         # 2. The degree, and the setting.
@@ -185,64 +152,65 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         # 3. F/G by its Hermite expansion.
         expansion, reference = model.at(self._top_degree(), setting)
         if isinstance(self.degree, str) and expansion.degree:
-            expansion = replace(expansion, degree=degree)
-            enough = least_degree(expansion, reference, LOSS * self.epsilon, seed)
-            expansion = replace(expansion, degree=enough)
+            best = replace(expansion, degree=degree)
+            expansion = replace(best, degree=least_degree(best, reference, self._loss, seed))
         # 4. Clip it, multiply it by G, and normalise.
         clip = None if isinstance(self.clip, str) else self.clip
-        how = {"floor": self.floor, "loss": LOSS * self.epsilon}
-        density, measured = clip_expansion(expansion, reference, rows, clip=clip, seed=seed, **how)
+        density, measured = clip_expansion(
+            expansion, reference, rows, loss=self._loss, clip=clip, seed=seed
+        )
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
         self.stats_ = {
             "rows_used": near.n_rows,
             "outliers": near.n_outliers,
-            "scores": dict(zip(scores.degrees, scores.means.tolist(), strict=True)),
-            "degree": expansion.degree,
+            "scores": scores,
             "rows_counted": near.n_rows * measured.pop("evenness"),
             **measured,
             **model.stats,
         }
-        if near.n_rows < ROWS_PER_COMPONENT * self.n_components:
-            values = {"n": near.n_rows, "k": self.n_components}
-            notes.append(Note("few_rows", values))
+        if near.n_rows < ROWS_PER_COMPONENT * k:
+            notes.append(Note("few_rows", {"n": near.n_rows, "k": k}))
         if near.n_outliers:
             notes.append(Note("outliers", {"n": near.n_outliers, "done": "left out of"}))
-        self.notes_ = Notes([*notes, *self._store(density, rows.like), *self._far_notes()])
+        self._store(density, rows.like)
+        self.notes_ = Notes([*notes, *model.notes, *self._far_notes()])
 
     def _top_degree(self) -> int:
         """Return the highest degree that is compared."""
         return self.max_degree if isinstance(self.degree, str) else int(self.degree)
 
     @abstractmethod
-    def _search(self, score: Callable[[float], float]) -> float:
-        """Return the setting of the highest score."""
+    def _settings(self) -> tuple[float, ...]:
+        """Return the settings that are compared, in increasing order; the search starts at 1."""
 
-    def _choose(self, rows: Rows, model: RatioModel, seed: int) -> tuple[int, float, Scores]:
-        """Choose the degree and the setting by held-out likelihood.
+    def _choose(
+        self, rows: Rows, model: RatioModel, seed: int
+    ) -> tuple[int, float, dict[int, float]]:
+        """Choose the degree and the setting by held-out likelihood; return it by degree too.
 
-        All degrees of a setting come from one expansion.
+        All degrees of a setting come from one expansion. Settings two steps away are tried while
+        the likelihood rises, and then those one step away.
         """
-        top = self._top_degree()
+        top, settings = self._top_degree(), self._settings()
         degrees = list(range(2, top + 1, 2)) if isinstance(self.degree, str) else [top]
-        folds = [] if self._nothing_to_choose() else self._folds(rows, model, seed)
+        i = settings.index(1.0) if len(settings) > 1 else 0
+        choices = len(degrees) * len(settings) if self.n_components > 1 else 1
+        folds = self._folds(rows, model, seed) if choices > 1 else []
         if not folds:
-            nothing = Scores([], np.zeros((0, 1)), np.ones(1))
-            return degrees[0], self._search(lambda _: 0.0), nothing
-        known: dict[float, Scores] = {}
+            return degrees[0], settings[i], {}
 
-        def score(setting: float) -> float:
-            if setting not in known:
-                known[setting] = self._held_out(folds, degrees, setting, seed)
-            return float(np.max(known[setting].means))
+        @cache
+        def scores(i: int) -> dict[int, float]:
+            return self._held_out(folds, degrees, settings[i], seed)
 
-        best = self._search(score)
-        score(best)
-        return known[best].best, best, known[best]
+        def best(i: int) -> float:
+            return max(scores(i).values())
 
-    def _nothing_to_choose(self) -> bool:
-        """Return whether the degree and the setting are given."""
-        return not isinstance(self.degree, str) or self.n_components == 1
+        for step in (2, -2, 1, -1):
+            while 0 <= i + step < len(settings) and best(i + step) > best(i):
+                i += step
+        return max(scores(i), key=scores(i).__getitem__), settings[i], scores(i)
 
     def _folds(self, rows: Rows, model: RatioModel, seed: int) -> list[Fold]:  # noqa: ARG002
         """Learn from all rows but a third; return the estimate with the rows held out.
@@ -266,16 +234,15 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
 
     def _held_out(
         self, folds: list[Fold], degrees: list[int], setting: float, seed: int
-    ) -> Scores:
-        """Return the held-out log densities of all folds at a setting."""
-        logs, counts = [], []
+    ) -> dict[int, float]:
+        """Return the mean held-out log-likelihood of all folds at a setting, by degree."""
+        sums, total = np.zeros(max(degrees) + 1), 0.0
         for model, held in folds:
             given = *model.at(self._top_degree(), setting), held
-            found, weights = held_out_logs(*given, loss=LOSS * self.epsilon, seed=seed)
-            degrees = [n for n in degrees if n < len(found)]
-            logs.append(found[degrees])
-            counts.append(weights)
-        return Scores(degrees, np.concatenate(logs, axis=1), np.concatenate(counts))
+            logs, counts = held_out_logs(*given, loss=self._loss, seed=seed)
+            sums = sums[: len(logs)] + logs @ counts
+            total += float(np.sum(counts))
+        return {n: float(sums[n]) / total for n in degrees if n < len(sums)}
 
     def _check_expansion(self, highest_degree: int) -> None:
         """Check the parameters of the expansion."""
@@ -285,7 +252,11 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         check_number("epsilon", self.epsilon, 1e-6, 1.0)
         check_whole("max_degree", self.max_degree, 2, highest_degree)
         check_number_or("clip", self.clip, ("auto",), 1.0)
-        check_number("floor", self.floor, 0.0, 0.5)
+
+    @property
+    def _loss(self) -> float:
+        """The total variation distance that a lower degree may cost, and that clipping may."""
+        return LOSS * self.epsilon
 
     @property
     def _chance(self) -> float:
@@ -300,8 +271,13 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         far = stats["distance"] > self.epsilon + self._chance
         if not far and stats["negative_rows"] <= NEGATIVE:
             return Notes()
-        values = {name: stats[name] for name in ("distance", "negative_rows", "degree")}
-        return Notes([Note(FAR, values)])
+        values = {name: stats[name] for name in ("distance", "negative_rows")}
+        return Notes([Note(FAR, values | {"degree": self.degree_})])
+
+    @property
+    def _vector(self) -> Any:
+        """Slopes of the least-squares line, or the centre of the Gaussian."""
+        return getattr(self, "coef_" if self.labelled else "center_")
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw rows from the density by rejection, with their labels where it has them.
@@ -320,18 +296,15 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         cap = check_whole("max_proposals", self.max_proposals, 1)
         points, proposals = self.hypothesis_.sample(n, seed=seed, max_proposals=cap)
         self.stats_["proposals"], self.stats_["acceptance_rate"] = proposals, n / proposals
-        like = getattr(self, "coef_" if self.labelled else "center_")
-        drawn = move_like(restore_columns(points, self._constant_values), like)
+        drawn = move_like(restore_columns(points, self._constant_values), self._vector)
         return (drawn[:, :-1], drawn[:, -1]) if self.labelled else drawn
 
     def _parameter_tables(self) -> list[Table]:
-        rows = [
-            ["degree of the polynomial", self.degree_],
-            ["largest ratio to the Gaussian", self.clip_],
-            ["normaliser", self.normalizer_],
-            ["acceptance rate of samples", self.acceptance_rate_],
-        ]
-        return [Table("Density", ["parameter", "value"], rows)]
+        what = "slope of" if self.labelled else "centre of"
+        vector = dict(zip(column_names(self), as_floats(self._vector).tolist(), strict=True))
+        found = {"largest ratio to the Gaussian": self.clip_, "normaliser": self.normalizer_}
+        found |= {f"{what} {name}": value for name, value in vector.items()}
+        return [Table("Density", ["parameter", "value"], [[*pair] for pair in found.items()])]
 
     def _checks(self) -> list[Check]:
         # a Gaussian has no degree; a note already says that the density is far from the rows
@@ -339,8 +312,8 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             return []
         distance, chance = self.stats_["distance"], self._chance
         words = (
-            f"total variation distance from the data: at least {distance:.2g} "
-            f"(chance gives up to {chance:.2g}; epsilon={self.epsilon:g})"
+            f"Kolmogorov distance of the density from the data: {distance:.2g} (chance alone "
+            f"gives up to {chance:.2g}; epsilon={self.epsilon:g})"
         )
         found = [Check("distance", distance <= max(chance, self.epsilon), words)]
         if self.degree_ == max(self.stats_["scores"], default=0) == self.max_degree:
@@ -351,13 +324,8 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _fit_view(self, rows: RowSample) -> FitView:
         rate = self.acceptance_rate_
         if rate * self.max_proposals < 2 * FEWEST_DRAWN:
-            raise NoPictureError(
-                "no_picture",
-                "no rows can be drawn from this {name}: its sampler accepts {rate:.2g} of its "
-                "proposals; use implicitmoments.plot.components",
-                name=type(self).__name__,
-                rate=rate,
-            )
+            why = "the sampler of {name} accepts {rate:.2g} of its proposals: use plot.components"
+            raise NoPictureError("no_picture", why, name=type(self).__name__, rate=rate)
         sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
         pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
         logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)

@@ -286,15 +286,12 @@ def expand_means(rows: Rows, k: int, degree: int, squared_radius: float) -> Join
     return JointExpansion(degree, replace(powers, forms=forms))
 
 
-def expand_labels(rows: Rows, k: int, degree: int, *, odd: bool) -> GradedExpansion:
-    """Estimate F/G from coordinates of rows on the span of the regressors, and their labels z.
-
-    Odd orders are 0 if all components have the same intercept, and are left out unless ``odd``.
-    """
+def expand_labels(rows: Rows, k: int, degree: int) -> GradedExpansion:
+    """Estimate F/G from coordinates of rows on the span of the regressors, and their labels z."""
     p = rows.n_features
     if p == 0 or degree < 2:
         return GradedExpansion(0, one_component())
-    splits = [(*split_order((degree - r) // 2), r) for r in range(0, degree + 1, 1 if odd else 2)]
+    splits = [(*split_order((degree - r) // 2), r) for r in range(degree + 1)]
     start, last = GradedMoments.of_points(p, 1.0, 1.0), splits[0][1]
     powers = find_powers(rows, start, k, last, labelled=True)
     forms = average_moments(rows, powers, splits, labelled=True)

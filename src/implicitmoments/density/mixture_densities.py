@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy as np
 
 from implicitmoments.arrays import Array, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
-from implicitmoments.density.estimator import HELD, ExpandedDensity, Fold, RatioModel
+from implicitmoments.density.estimator import ExpandedDensity, RatioModel
 from implicitmoments.density.expansion import (
     Expansion,
     GradedExpansion,
@@ -25,7 +25,7 @@ from implicitmoments.density.regression_density import (
     RegressionFrame,
     find_frame,
 )
-from implicitmoments.estimator import FOUND, Table, as_floats, column_names
+from implicitmoments.estimator import FOUND, as_floats, column_names
 from implicitmoments.evaluation import RowFunction, evaluate_varying
 from implicitmoments.moments.components import second_moment_floor, spectrum_stats
 from implicitmoments.moments.problems import (
@@ -33,7 +33,7 @@ from implicitmoments.moments.problems import (
     find_span,
     smallest_variance,
 )
-from implicitmoments.notes import Note, Notes
+from implicitmoments.notes import Note
 from implicitmoments.picture_data import Densities, RowSample
 from implicitmoments.rows import (
     RandomState,
@@ -41,25 +41,23 @@ from implicitmoments.rows import (
     Whitening,
     factor_covariance,
     find_deviations,
-    looks_standard,
     precision_of,
     restore_columns,
     restore_matrices,
     whitener_of,
 )
 from implicitmoments.rows import Table as RowTable
-from implicitmoments.validation import check_flag, check_number_or, check_variance, check_whole
+from implicitmoments.validation import check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
 HIGHEST_DEGREE, HIGHEST_LABEL_DEGREE = 80, 60
 LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
 # Orders of moments that are compared, over ``max_degree``: a light component far away has few
 # rows, which dominate moments of high order.
-ORDERS = (1.0, 0.75, 0.5)
-# Scales of the label that are compared, over the spread of the residuals: below the first the
-# residuals of the rows leave the range in which labels are drawn.
-LEAST_SCALE, MOST_SCALE = 0.5, 3.0
-COARSE, FINE = 1.25, 1.1  # factors between neighbouring scales: first, and least
+ORDERS = (0.5, 0.75, 1.0)
+# Standard deviations of G along the residual that are compared, over that of the rows.
+STEP = 1.25  # factor between the units in which moments are estimated
+LABEL_SCALES = tuple(STEP ** (i / 2) for i in range(-6, 9))
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -69,8 +67,8 @@ class SphericalMixtureDensity(ExpandedDensity):
     For :math:`F = \sum_i w_i N(\mu_i, \sigma^2 I)` with means within a few
     :math:`\sigma\sqrt{\log k}` of their centre, even if they are too close to be identified.
     Theorem 4.16: with G the Gaussian :math:`N(c, \sigma^2 I)` at the mean c of the rows, F/G is
-    estimated by its Hermite expansion up to a degree, in compressed form; clipped to
-    ``[floor, clip]``, multiplied by G and normalised, it is the density. No likelihood is
+    estimated by its Hermite expansion up to a degree, in compressed form; clipped,
+    multiplied by G and normalised, it is the density. No likelihood is
     maximised, and nothing depends on an initialisation.
 
     Parameters
@@ -78,9 +76,8 @@ class SphericalMixtureDensity(ExpandedDensity):
     n_components : int, default 2
         The number k of components. A bound on it is enough.
     degree : int or "auto", default "auto"
-        Degree of the polynomial. ``"auto"``: the even degree of the highest held-out likelihood,
-        the highest one where they differ by less than a standard error; or the lowest degree whose
-        density differs from it by no more than ``epsilon`` allows.
+        Degree of the polynomial. ``"auto"``: the lowest even degree whose density differs from
+        that of the highest held-out likelihood by no more than ``epsilon`` allows.
     epsilon : float, default 0.05
         The total variation distance aimed at. A fiftieth of it may be lost by a lower degree, and
         as much by clipping; a note says if the distance from the rows is clearly larger.
@@ -89,9 +86,6 @@ class SphericalMixtureDensity(ExpandedDensity):
     clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
         ``"auto"``: the smallest that costs no more than ``epsilon`` allows.
-    floor : float, default 1e-6
-        The smallest ratio to G. The paper has 0, for which ``score_samples`` is −inf where the
-        polynomial is negative.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -125,8 +119,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         the mean held-out log-likelihood by degree; ``distance``, the Kolmogorov distance between
         values of the expansion at the rows and under the density, which is a lower bound of the
         total variation distance up to chance; ``negative_rows``, the proportion of the rows at
-        which the expansion is negative; ``clip_error``, what clipping costs;
-        ``normalizer_error``, a standard error; ``rows_used`` and ``outliers`` left out; and after
+        which the expansion is negative; ``rows_used`` and ``outliers`` left out; and after
         ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
@@ -165,7 +158,6 @@ class SphericalMixtureDensity(ExpandedDensity):
         "the directions along which the density is expanded.",
         "components": "Rows on two directions, coloured by log density. A density has no "
         "components.",
-        "components_one_column": "Log density of the rows along the column.",
     }
 
     _: KW_ONLY
@@ -193,7 +185,6 @@ class SphericalMixtureDensity(ExpandedDensity):
         floor = second_moment_floor(len(span.spectrum), rows.kept)
         stats = {
             "radius": math.sqrt(span.squared_radius),
-            "smallest_variance": smallest_variance(span, round(rows.kept)),
             **spectrum_stats((span.spectrum - 1, floor, span.p, 2)),
         }
 
@@ -202,31 +193,21 @@ class SphericalMixtureDensity(ExpandedDensity):
             order = max(2, round(part * degree))
             return expand_means(on_span, k, order, span.squared_radius), reference
 
-        return RatioModel(at, stats)
+        flat = smallest_variance(span, round(rows.kept))
+        values = {"ratio": flat, "variance": span.variance}
+        notes = () if flat is None else (Note("flat_direction", values),)
+        return RatioModel(at, stats, notes)
 
-    def _folds(self, rows: Rows, model: RatioModel, seed: int) -> list[Fold]:
-        # Also the very density in question: few rows of a light component may spoil it alone.
-        # One fold beside it is enough where many rows are held out.
-        folds = super()._folds(rows, model, seed)
-        enough = 1 if folds and folds[0][1].kept > HELD // 2 else len(folds)
-        return [*folds[:enough], (model, rows.sample(HELD, seed))] if folds else []
+    def _settings(self) -> tuple[float, ...]:
+        return ORDERS if isinstance(self.degree, str) else (1.0,)
 
-    def _search(self, score: Callable[[float], float]) -> float:
-        return max(ORDERS, key=score)
-
-    def _store(self, density: ClippedDensity, like: Array) -> Notes:
-        stats = self.stats_
+    def _store(self, density: ClippedDensity, like: Array) -> None:
         span: Any = density.reference
         self.hypothesis_, self.variance_ = density, span.covariance
         if np.ndim(self.variance_) == 2:
             self.variance_ = restore_matrices(self.variance_, self._constants)
         center = span.restore(np.zeros((1, span.p)))[0]
         self.center_ = move_like(restore_columns(center, self._constants), like)
-        notes = Notes()
-        flat = stats.pop("smallest_variance")
-        if flat is not None:
-            notes.append(Note("flat_direction", {"ratio": flat, "variance": span.variance}))
-        return notes
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         constants, function = self._constant_values, self.hypothesis_.log_density
@@ -237,12 +218,6 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _title(self) -> str:
         return f"a density of degree {self.degree_} for a spherical mixture"
-
-    def _parameter_tables(self) -> list[Table]:
-        center = as_floats(self.center_).tolist()
-        rows = [list(pair) for pair in zip(column_names(self), center, strict=True)]
-        centre_table = Table("Centre of the Gaussian", ["column", "value"], rows)
-        return [*super()._parameter_tables(), centre_table]
 
     def _component_view(self, rows: RowSample) -> Densities:
         span: Any = self.hypothesis_.reference
@@ -256,15 +231,6 @@ class SphericalMixtureDensity(ExpandedDensity):
         return bool(variance <= LEAST_VARIANCE * rows.x.var(axis=0).sum())
 
 
-def moment_unit(scale: float) -> float:
-    """Return the unit in which moments for a scale of G are estimated, a power of ``COARSE``.
-
-    As wide as G at least: steep lines have residuals with heavy tails, for which Hermite
-    polynomials in a wider unit have less variance.
-    """
-    return COARSE ** math.ceil(math.log(scale, COARSE) - 1e-9)
-
-
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class RegressionMixtureDensity(ExpandedDensity):
     r"""The joint density of (x, y) of a mixture of linear regressions, without its parameters.
@@ -272,7 +238,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     For :math:`y = c_i + \beta_i \cdot x + \nu` with a hidden i, Gaussian x and noise
     :math:`\nu` that is not small against the spread of the lines. Theorem 4.22: with G a Gaussian
     of independent x and residual of y, F/G is estimated by its Hermite expansion up to a degree,
-    in compressed form; clipped to ``[floor, clip]``, multiplied by G and normalised, it is the
+    in compressed form; clipped, multiplied by G and normalised, it is the
     density. Nothing depends on an initialisation.
 
     Parameters
@@ -289,8 +255,6 @@ class RegressionMixtureDensity(ExpandedDensity):
         The highest degree for ``"auto"``.
     clip : float or "auto", default "auto"
         The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
-    floor : float, default 1e-6
-        The smallest ratio to G; the paper has 0.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True
@@ -299,15 +263,10 @@ class RegressionMixtureDensity(ExpandedDensity):
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
-    fit_intercept : bool, default True
-        Whether components have intercepts of their own. If not, all lines meet at the mean of x,
-        and odd orders are 0 and left out; with ``whiten=False`` they meet at the origin.
-    whiten : bool, default True
-        Estimate the mean and covariance of x. If not, x is assumed to be from N(0, I).
     label_scale : float or "auto", default "auto"
         The standard deviation of G along the residual of y, over that of the rows. In this unit
         the expansion of a line converges if :math:`\|\beta\|^2 + \sigma^2/2 < 1`. ``"auto"``: the
-        scale with the highest held-out likelihood, between 0.5 and 3.
+        scale with the highest held-out likelihood, between 0.5 and 2.5.
 
     Attributes
     ----------
@@ -372,24 +331,20 @@ class RegressionMixtureDensity(ExpandedDensity):
     }
 
     _: KW_ONLY
-    fit_intercept: bool = True
-    whiten: bool = True
     label_scale: float | str = "auto"
     max_degree: int = 12
 
     def _check_parameters(self) -> None:
         self._check_expansion(HIGHEST_LABEL_DEGREE)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_flag("whiten", self.whiten)
-        check_number_or("label_scale", self.label_scale, ("auto",), LEAST_SCALE, 10.0)
+        check_number_or("label_scale", self.label_scale, ("auto",), 0.5, 10.0)
 
     def _least_rows(self, d: int) -> int:
         return max(d + 2, self.n_components)  # for a line and the spread about it
 
     def _learn(self, rows: Rows) -> RatioModel:
         """Standardise rows about the least-squares line, and reduce to the span of the slopes."""
-        k, centred = self.n_components, not (self.whiten or self.fit_intercept)
-        frame, spectrum = find_frame(rows, k, whiten=self.whiten, centred=centred)
+        k = self.n_components
+        frame, spectrum = find_frame(rows, k)
         # what the mean of |β'|², a trace, leaves of 1
         share = max(1.0 - float(np.sum(spectrum)), 0.0)
         stats: dict[str, Any] = {"noise_share": share}
@@ -399,44 +354,28 @@ class RegressionMixtureDensity(ExpandedDensity):
 
         @cache
         def moments(degree: int, unit: float) -> GradedExpansion:
-            given = frame.at_scale(unit).on_coordinates(rows), k, degree
-            return expand_labels(*given, odd=self.fit_intercept)
+            return expand_labels(frame.at_scale(unit).on_coordinates(rows), k, degree)
 
         def at(degree: int, scale: float) -> tuple[Expansion, Reference]:
-            unit = moment_unit(scale)
+            # Moments in a unit at least as wide as G: residuals of steep lines have heavy tails,
+            # for which Hermite polynomials in a wider unit have less variance.
+            unit = STEP ** math.ceil(math.log(scale, STEP) - 1e-9)
             expansion = replace(moments(degree, unit), scale=scale / unit)
             return expansion, frame.at_scale(scale)
 
         return RatioModel(at, stats)
 
-    def _nothing_to_choose(self) -> bool:
-        given = super()._nothing_to_choose() and not isinstance(self.label_scale, str)
-        return given or self.n_components == 1
+    def _settings(self) -> tuple[float, ...]:
+        return LABEL_SCALES if isinstance(self.label_scale, str) else (float(self.label_scale),)
 
-    def _search(self, score: Callable[[float], float]) -> float:
-        """Climb from 1 to neighbouring scales of higher scores, by smaller and smaller factors."""
-        if not isinstance(self.label_scale, str):
-            return float(self.label_scale)
-        best, factor = 1.0, COARSE
-        while factor > FINE:
-            for step in (factor, 1 / factor):
-                while LEAST_SCALE < best * step < MOST_SCALE and score(best * step) > score(best):
-                    best *= step
-            factor = math.sqrt(factor)
-        return best
-
-    def _look_at_rows(self, rows: Rows) -> Notes:
-        """Note inputs that are not from the Gaussian they are assumed to be from."""
-        whitening = Whitening.of(rows, reduce=True)
+    def _fit(self, every: Rows, seed: int) -> None:
         names = column_names(self)
-        deviations, notes = find_deviations(rows, whitening, names), list[Note]()
+        deviations = find_deviations(every, Whitening.of(every, reduce=True), names)
+        super()._fit(every, seed)
         if deviations is not None:
-            notes = [Note("inputs_not_gaussian", deviations)]
-        if not (self.whiten or looks_standard(whitening, rows.total)):
-            notes.append(Note("inputs_not_standard"))
-        return Notes(notes)
+            self.notes_.insert(0, Note("inputs_not_gaussian", deviations))
 
-    def _store(self, density: ClippedDensity, like: Array) -> Notes:
+    def _store(self, density: ClippedDensity, like: Array) -> None:
         self.hypothesis_, stats = RegressionDensity(**vars(density)), self.stats_
         frame = self.hypothesis_.reference
         slope = frame.whitener @ frame.slope
@@ -444,12 +383,12 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.intercept_ = float(frame.intercept - frame.mean @ slope)
         stats["label_scale"] = 1 / math.sqrt(frame.spread)
         self.noise_ = frame.scale * math.sqrt(stats["noise_share"] * frame.spread)
-        return Notes()
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
         if y is not None or (isinstance(X, RowTable) and "y" in X.first()):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
-        return RowFunction(self.hypothesis_.log_marginal)
+        # inputs are Gaussian in the model
+        return RowFunction(self.hypothesis_.reference.log_density_of_inputs)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = None) -> Any:
         """Draw labels given points, by inversion of their conditional distribution.
@@ -485,18 +424,10 @@ class RegressionMixtureDensity(ExpandedDensity):
         found = super()._findings()  # the noise includes the spread of the intercepts
         return found | {"noise assumed by the expansion": found.pop(FOUND["noise_"])}
 
-    def _parameter_tables(self) -> list[Table]:
-        values = [float(self.intercept_), *as_floats(self.coef_).tolist()]
-        names = ["intercept", *column_names(self)]
-        rows = [list(pair) for pair in zip(names, values, strict=True)]
-        line = Table("Least-squares line", ["column", "value"], rows)
-        return [*super()._parameter_tables(), line]
-
     def _component_view(self, rows: RowSample) -> Densities:
         frame = self.hypothesis_.reference
         directions = frame.basis @ frame.whitener.T
         logs = as_floats(self.score_samples(rows.given, rows.y))
         residuals = rows.y - rows.x @ as_floats(self.coef_) - float(self.intercept_)
-        center = rows.x.mean(axis=0)
-        what = "log density of x and {target}"
+        center, what = rows.x.mean(axis=0), "log density of x and {target}"
         return Densities(directions[:1], center, logs, what, residuals=residuals)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, dot_rows, move_like, namespace_of, to_numpy
-from implicitmoments.density.clipped_density import ClippedDensity
+from implicitmoments.density.clipped_density import FLOOR, ClippedDensity
 from implicitmoments.density.expansion import GradedExpansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import (
@@ -78,10 +76,6 @@ class RegressionFrame:
         labels = LabelMap(self.intercept, self.scale, self.whitener @ self.slope, self.mean)
         return rows.mapped(self.mean, self.whitener, labels)
 
-    def points(self, block: Block) -> Array:
-        """Return the rows (n, d + 1) of a block, labels last."""
-        return join_labels(block)
-
     def standard(self, X: Array, y: Array) -> tuple[Array, Array]:
         """Map rows and labels to x' (n, d) and z (n,)."""
         mean, whitener = move_like(self.mean, X), move_like(self.whitener, X)
@@ -105,10 +99,13 @@ class RegressionFrame:
         """Return the logarithm of G at rows (n, d + 1), with the Jacobian of the map."""
         x, z = self.standard(X[:, :-1], X[:, -1])
         constant = math.log(2 * math.pi) / 2 + math.log(self.scale)
-        return self.log_density_of_points(x) - z**2 / 2 - constant
+        return self._log_density_of_points(x) - z**2 / 2 - constant
 
-    def log_density_of_points(self, x: Array) -> Array:
-        """Return the logarithm of the density of X at points given as x' (n, d)."""
+    def log_density_of_inputs(self, X: Array) -> Array:
+        """Return the logarithm of the density of inputs (n, d), a Gaussian."""
+        return self._log_density_of_points(self.standard(X, X[:, 0])[0])
+
+    def _log_density_of_points(self, x: Array) -> Array:
         log_volume = float(np.linalg.slogdet(self.whitener)[1])
         constant = len(self.mean) / 2 * math.log(2 * math.pi) - log_volume
         return -dot_rows(x, x) / 2 - constant
@@ -121,36 +118,26 @@ class RegressionFrame:
         return np.column_stack([self.mean + x @ self.root, y])
 
 
-def find_frame(
-    rows: Rows, k: int, *, whiten: bool, centred: bool
-) -> tuple[RegressionFrame, Floats]:
+def find_frame(rows: Rows, k: int) -> tuple[RegressionFrame, Floats]:
     r"""Standardise rows, and reduce to the span of the regressors, in three passes.
 
     The span is that of the top k − 1 eigenvectors of :math:`M_2 = E[(z^2 - 1)/2\,(x x^\top - I)]`,
-    whose eigenvalues are returned too, in decreasing order. Without ``whiten`` x is assumed to be
-    from N(0, I), and with ``centred`` the intercept to be 0: the setting of the paper. The unit of
-    z is the standard deviation of the labels about their line.
+    whose eigenvalues are returned too, in decreasing order. The unit of z is the standard
+    deviation of the labels about their line.
     """
     d = rows.n_features
     moments = mean_and_covariance(rows, labelled=True)
-    mean, whitener, root = np.zeros(d), np.eye(d), np.eye(d)
-    if whiten:
-        points = replace(moments, mean=moments.mean[:d], covariance=moments.covariance[:d, :d])
-        found = Whitening.from_moments(points)
-        mean, whitener, root = found.mean, found.inverse_root, found.root
-    # the least-squares line in x'
-    second = moments.second_moment if centred else moments.covariance
-    gram, right = whitener.T @ second[:d, :d] @ whitener, whitener.T @ second[:d, d]
-    slope = np.asarray(np.linalg.lstsq(gram, right, rcond=1e-12)[0], dtype=np.float64)
-    middle = float((moments.mean[:d] - mean) @ whitener @ slope)
-    intercept = 0.0 if centred else float(moments.mean[d]) - middle
-    frame = RegressionFrame(mean, whitener, root, slope, intercept, 1.0, np.zeros((0, d)))
+    whitening = Whitening.from_moments(moments.points)
+    mean, whitener = whitening.mean, whitening.inverse_root
+    slope = whitener.T @ moments.covariance[:d, d]  # of least squares, as x' is standard
+    intercept = float(moments.mean[d])
+    none = np.zeros((0, d))
+    frame = RegressionFrame(mean, whitener, whitening.root, slope, intercept, 1.0, none)
     # about the line itself: differences of second moments lose digits
-    sums = frame.rows(rows).fold(_sum_squares, what="spread about the line")
-    spread = math.sqrt(float(sums["squares"]) / moments.total)
-    deviation, size = (
-        math.sqrt(float(a[d, d])) for a in (moments.covariance, moments.second_moment)
-    )
+    residuals = mean_and_covariance(frame.rows(rows), labelled=True)
+    spread = math.sqrt(float(residuals.second_moment[d, d]))
+    deviation = math.sqrt(float(moments.covariance[d, d]))
+    size = math.sqrt(float(moments.second_moment[d, d]))
     if not spread > max(SMALLEST_SPREAD * deviation, ROUNDING * size):
         raise InputError(
             "labels_on_a_line",
@@ -165,11 +152,6 @@ def find_frame(
     return replace(frame, basis=basis), values[::-1]
 
 
-def _sum_squares(block: Block) -> Sums:
-    xp, squares = namespace_of(block["y"]), weights_of(block) * block["y"] ** 2
-    return {"squares": xp.sum(squares, dtype=xp.float64)}
-
-
 def _sum_second_moment(block: Block) -> Sums:
     x, weight = block["x"], weights_of(block) * (block["y"] ** 2 - 1) / 2
     xp = namespace_of(x)
@@ -179,7 +161,7 @@ def _sum_second_moment(block: Block) -> Sums:
 
 @dataclass(frozen=True, eq=False)
 class RegressionDensity(ClippedDensity):
-    r"""The hypothesis on rows (x, y), its marginal and its conditional distributions.
+    r"""The hypothesis on rows (x, y), and its conditional distributions.
 
     At a point x the ratio R' to G is a polynomial in z, whose coefficients are found once. The
     density of z, proportional to R'(x, z) times the standard normal one, is tabulated at nodes
@@ -193,17 +175,6 @@ class RegressionDensity(ClippedDensity):
         """Return the logarithm of the density at rows (n, d) with labels (n,)."""
         return self.log_density(join_labels({"x": X, "y": y}))
 
-    def log_marginal(self, X: Array) -> Array:
-        """Return the logarithm of the density of x alone at rows (n, d)."""
-        xp, masses = namespace_of(X), []
-        x, _ = self.reference.standard(X, xp.zeros_like(X[:, 0]))
-        for _, _, density in self._label_densities(x):
-            ends = (density[:, 0] + density[:, -1]) / 2
-            masses.append((xp.sum(density, axis=1) - ends) * STEP)
-        with np.errstate(divide="ignore"):
-            logs = xp.log(xp.concat(masses) / self.mass)
-        return logs + self.reference.log_density_of_points(x)
-
     def sample_labels(self, X: Array, n_samples: int, *, seed: int, first: int = 0) -> Floats:
         """Draw labels at rows (n, d) in main memory: (n, n_samples).
 
@@ -211,10 +182,11 @@ class RegressionDensity(ClippedDensity):
         """
         rows = np.asarray(to_numpy(X), dtype=np.float64)
         x, _ = self.reference.standard(rows, np.zeros(len(rows)))
-        z = np.empty((len(rows), n_samples))
-        for part, grid, density in self._label_densities(x):
-            # with a floor of 0 the polynomial may be negative everywhere: draw from G
-            density[~np.any(density > 0, axis=1)] = np.exp(-(grid**2) / 2)
+        points, z = self.reference.on_span(x), np.empty((len(rows), n_samples))
+        grid = np.linspace(-REACH, REACH, NODES)
+        for part in blocks(range(len(rows)), DEFAULT_BUDGET.rows_per_block(NODES, x)):
+            ratio = self.expansion.on_grid(points[part.start : part.stop], grid)
+            density = np.clip(ratio, FLOOR, self.clip) * np.exp(-(grid**2) / 2)
             cells = (density[:, 1:] + density[:, :-1]) / 2
             below = np.cumsum(cells, axis=1)
             keyed = range(first + part.start, first + part.stop)
@@ -223,17 +195,5 @@ class RegressionDensity(ClippedDensity):
                 cell = np.minimum(np.searchsorted(below[i], uniform[i]), NODES - 2)
                 left = (below[i, cell] - uniform[i]) / cells[i, cell]
                 z[part.start + i] = grid[cell + 1] - STEP * left
-        labels: Floats = (
-            to_numpy(self.reference.labels(x, 0.0))[:, None] + self.reference.scale * z
-        )
-        return labels
-
-    def _label_densities(self, x: Array) -> Iterator[tuple[slice, Floats, Any]]:
-        """Yield blocks of points x' with the density of z at the nodes, not normalised."""
-        xp, points = namespace_of(x), self.reference.on_span(x)
-        grid = np.linspace(-REACH, REACH, NODES)
-        normal = move_like(np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), x)
-        for rows in blocks(range(int(x.shape[0])), DEFAULT_BUDGET.rows_per_block(NODES, x)):
-            part = slice(rows.start, rows.stop)
-            ratio = xp.clip(self.expansion.on_grid(points[part, :], grid), self.floor, self.clip)
-            yield part, grid, ratio * normal
+        middle = np.asarray(self.reference.labels(x, 0.0), dtype=np.float64)
+        return np.asarray(middle[:, None] + self.reference.scale * z)

@@ -194,7 +194,6 @@ STATISTICS = {
     "merge_rate": ("pairs merged", "Share of pairs of two clusters that the test joins."),
     "same_rate": ("pairs within a cluster", "Share of all pairs of rows."),
     "radius": ("radius of the means", "Root mean square distance from their centre, in σ."),
-    "normalizer_error": ("error of the normaliser", "Its standard error."),
     "negative_rows": ("rows with a negative expansion", "The density is clipped there."),
     "noise_share": ("noise share", "Noise variance over the variance of y around one line."),
     "scores": ("held-out mean log density", "Of held-out rows, by degree."),
