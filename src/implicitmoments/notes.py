@@ -98,8 +98,8 @@ NOTES: dict[str, str] = {
     "at_floor": "components {which} have the least variance that the fit allows along some "
     "column: their rows hardly vary there, and the likelihood depends on that bound; look for "
     "repeated values, use fewer components or more rows",
-    "search_doubtful": "independent searches ended in different optima, so a better fit may "
-    "exist; compare `lower_bound_` for a few values of `random_state`",
+    "search_doubtful": "the search ended before it was settled, so a better fit may exist; "
+    "compare `lower_bound_` for a few values of `random_state`",
     "components_are_one": "components {which} are likely to be one: merging them lowers the "
     "log-likelihood by {loss:.1f}, which chance explains; use `n_components={fewer}` or "
     "`n_components='auto'`",

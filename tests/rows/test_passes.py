@@ -1,6 +1,5 @@
 """Passes: sums in the order of the rows, for any number of threads, and threads of BLAS."""
 
-import os
 import subprocess
 import sys
 
@@ -122,43 +121,6 @@ print(blas_threads())
 
 def test_calls_that_overlap_restore_the_threads_of_blas():
     assert printed_by(OVERLAP) == [*"2" * 16, "3", "3", "2"]
-
-
-FORKED = """
-import os, threading
-from threadpoolctl import threadpool_info, threadpool_limits
-from implicitmoments.rows import threads_for_folds
-
-def blas_threads():
-    return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
-
-held, done = threading.Event(), threading.Event()
-
-def hold():
-    with threads_for_folds():
-        held.set()
-        assert done.wait(600)
-
-with threadpool_limits(2, user_api="blas"):
-    other = threading.Thread(target=hold)
-    other.start()
-    held.wait()
-    child = os.fork()
-    if not child:  # has no other thread
-        with threads_for_folds():
-            print(blas_threads(), flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
-    before = blas_threads()
-    done.set()
-    other.join()
-    print(before, blas_threads())
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="takes fork")
-def test_a_forked_process_is_not_locked_by_other_threads():
-    assert printed_by(FORKED) == ["1", "1", "2"]
 
 
 @pytest.mark.parametrize("n", [30, 1_000, 4_321])

@@ -35,13 +35,6 @@ def make_points(rng):
     return rng.standard_normal((1_000, 3)) + 5.0
 
 
-def test_two_halves_add_up_to_the_whole(X):
-    whole = Rows.of(X).fold(total)
-    halves = [Rows.of(X[:400]).fold(total), Rows.of(X[400:]).fold(total)]
-    for name in whole:
-        np.testing.assert_allclose(halves[0][name] + halves[1][name], whole[name], rtol=1e-12)
-
-
 @pytest.mark.parametrize("rows_per_block", [1, 7, 256, 5_000])
 def test_any_blocks_give_the_same_numbers(X, rows_per_block):
     rows = Rows.of(X, y=X[:, 0], counts=np.arange(1_000.0) % 3)
@@ -196,12 +189,6 @@ def test_views_of_every_library(xp, X):
     assert sum(rows.split(i, 3).kept for i in range(3)) == len(expected)
 
 
-def test_blocks_of_all_rows_hold_those_of_no_weight(X):
-    rows = Rows(ArrayTable(X, counts=np.arange(1_000.0) % 2), rows_per_block=300)
-    assert [len(block["x"]) for block in rows.blocks()] == [150, 150, 150, 50]
-    assert [len(block["x"]) for block in rows.blocks(whole=True)] == [300, 300, 300, 100]
-
-
 def test_rows_in_memory_are_held_as_they_are(X):
     rows = Rows.of(X, counts=np.ones(1_000))
     assert rows.held
@@ -213,12 +200,6 @@ def test_rows_in_memory_are_held_as_they_are(X):
     some = rows.take(np.array([7, 3]), np.array([2.0, 0.5]))
     np.testing.assert_array_equal(some.points, X[[7, 3]])
     assert some.total == 2.5
-
-
-def test_rows_by_columns_stay_so(X):
-    rows = Rows.of(np.asfortranarray(X))
-    assert rows.sample(10).points.flags.f_contiguous
-    np.testing.assert_array_equal(rows.sample(10).points, Rows.of(X).sample(10).points)
 
 
 @pytest.mark.parametrize("single", [False, True])
@@ -246,18 +227,6 @@ def test_rows_of_which_none_are_equal_stay_as_they_are(xp, X):
     assert twice.total == 2_000
 
 
-@pytest.mark.parametrize("repeated", [(), (7, 300)])
-def test_equal_rows_are_merged_whatever_their_first_columns_are(repeated):
-    X = np.zeros((600, 9))
-    X[:, 8] = np.random.default_rng(0).normal(size=600)
-    X[list(repeated)] = X[0]
-    found = Rows.of(X).merged()
-    assert found.n == 600 - len(repeated)
-    assert found.total == 600
-    if not repeated:
-        np.testing.assert_array_equal(found.points, X)  # in their order
-
-
 def test_keys_do_not_depend_on_blocks_or_on_the_layout():
     X = np.random.default_rng(0).normal(size=(2_000, 40))
     keys = row_keys(X)
@@ -267,13 +236,6 @@ def test_keys_do_not_depend_on_blocks_or_on_the_layout():
     np.testing.assert_array_equal(keys, row_keys(np.asfortranarray(X)))
     np.testing.assert_array_equal(keys[::2], row_keys(X[::2]))
     np.testing.assert_array_equal(keys[::-1], row_keys(np.asfortranarray(X)[::-1]))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
-def test_keys_are_those_of_the_values_in_double_precision(dtype):
-    X = np.random.default_rng(0).integers(-2, 3, size=(50, 3)).astype(dtype)
-    np.testing.assert_array_equal(row_keys(X), row_keys(X.astype(np.float64)))
-    assert len(row_keys(X[:0])) == 0
 
 
 def test_samples_are_mapped_in_pieces():
@@ -289,12 +251,6 @@ def test_samples_are_mapped_in_pieces():
     whole = Rows(ArrayTable(X)).sample(150_000)
     np.testing.assert_allclose(some.points[:, ::-1] + 1, whole.points, atol=1e-12)
     assert peak < 2.2 * some.points.nbytes  # with its row numbers; 4 if all were mapped at once
-
-
-def test_a_column_of_small_units_counts_beside_one_of_large_units():
-    X = np.column_stack([np.full(400, -9e14), 1e-7 * np.arange(400.0)])
-    assert len(np.unique(row_keys(X))) == 400
-    assert [40 < Rows.of(X).split(i, 5).kept < 120 for i in range(5)] == [True] * 5
 
 
 def test_shares_part_the_rows_by_content(X):

@@ -22,6 +22,7 @@ CHECKED_ROWS = 4_096  # on which this is checked
 # first rows tell whether there are any
 LOWEST = -700.0
 ALIGNED = 8  # numbers, to a multiple of which devices pad the features of a row
+STATE = ("sums", "levels", "held", "last", "live", "history")  # of EM in a checkpoint
 LONGEST_STEP = 64.0  # of an extrapolation, in steps of EM
 
 
@@ -324,6 +325,11 @@ def run_em(
     sums, levels, held = sums.copy(), np.full(len(sums), -np.inf), sums.copy()
     last, live, n_iter, history = np.full(len(sums), np.inf), np.arange(len(sums)), 0, []
     converged = False
+    checkpoint = rows.rows.checkpoint if isinstance(rows, Stream) else None
+    kept = None if checkpoint is None else checkpoint.begin_loop()
+    if kept is not None:  # of a fit that was interrupted
+        sums, levels, held, last, live, past = (np.array(kept[name]) for name in STATE)
+        n_iter, converged, history = kept["n_iter"], kept["converged"], past.tolist()
     while len(live) and n_iter + 3 <= max_iter:
         before, after, at, new = _cycle(rows, sums[live])
         # steps of components that borrow rows may lower the likelihood: then EM ends before them
@@ -341,6 +347,9 @@ def run_em(
         hopeless = after + left < max(levels.max() - behind * rows.n, above)
         converged = bool(ended.all())  # also if none is left
         live = live[~(ended | hopeless)]
+        if checkpoint is not None:
+            state = zip(STATE, (sums, levels, held, last, live, np.array(history)), strict=True)
+            checkpoint.end_step({**dict(state), "n_iter": n_iter, "converged": converged})
     while len(live) and n_iter < max_iter:  # steps that are too few for a cycle
         levels[live], sums[live] = rows.e_step(sums[live])
         n_iter += 1

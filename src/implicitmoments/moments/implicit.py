@@ -247,7 +247,7 @@ class StepReport:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImplicitMoments:
-    """Moment tensors of several orders in compressed form.
+    r"""Moment tensors of several orders in compressed form.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class ImplicitMoments:
     chain : SymmetricChain
         Subspaces of their powers; the first is all of the frame.
     forms : mapping of (a, b) to array
-        Moments as matrices on U_a × U_b, in the units of the frame.
+        Moments as matrices on :math:`U_a \times U_b`, in the units of the frame.
     steps : tuple of StepReport
         Measurements of each step of the recursion.
 

@@ -63,11 +63,8 @@ class Checkpoint:
         if self.path.exists():
             self._load(key)
         elif not self.path.absolute().parent.is_dir():
-            raise InputError(
-                "checkpoint_no_folder",
-                "the folder of the checkpoint {path} does not exist; create it",
-                path=str(self.path),
-            )
+            template = "the folder of the checkpoint {path} does not exist; create it"
+            raise InputError("checkpoint_no_folder", template, path=str(self.path))
 
     def _load(self, key: Mapping[str, str]) -> None:
         try:
@@ -76,20 +73,15 @@ class Checkpoint:
                 self._arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             was = json.loads(self._header[KEY])
         except (SafetensorError, OSError, KeyError, ValueError) as reason:
-            raise InputError(
-                "checkpoint_unreadable",
-                "{path} is not a checkpoint, or damaged; delete it, or give another path",
-                path=str(self.path),
-            ) from reason
+            template = "{path} is not a checkpoint, or damaged; delete it, or give another path"
+            raise InputError("checkpoint_unreadable", template, path=str(self.path)) from reason
         differing = [n for n in {**was, **key} if was.get(n) != key.get(n)]
         if differing:
-            raise InputError(
-                "checkpoint_of_another_fit",
-                "the checkpoint {path} belongs to another fit, which differs in {differing}; use "
-                "the same parameters and rows, delete the file, or give another path",
-                path=str(self.path),
-                differing=differing,
-            )
+            template = "the checkpoint {path} belongs to another fit, which differs in "
+            template += "{differing}; use the same parameters and rows, delete the file, "
+            template += "or give another path"
+            values = {"path": str(self.path), "differing": differing}
+            raise InputError("checkpoint_of_another_fit", template, **values)
         for name in json.loads(self._header.get(ORDER, "[]")):
             self._arrays[name] = np.asfortranarray(self._arrays[name])
 

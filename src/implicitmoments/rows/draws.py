@@ -99,11 +99,8 @@ class RowDraws:
 
     def __init__(self, seed: int, rows: range, stream: tuple[int, ...] = ()) -> None:
         if rows.step != 1:
-            raise InputError(
-                "rows_not_consecutive",
-                "rows are consecutive, got a step of {step}",
-                step=rows.step,
-            )
+            template = "rows are consecutive, got a step of {step}"
+            raise InputError("rows_not_consecutive", template, step=rows.step)
         self.seed, self.rows, self.stream = seed, rows, stream
         self._calls = 0
 

@@ -94,12 +94,9 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         else:
             rows = Rows(_from_checked_arrays(estimator, X, *columns, labelled, reset, fewest))
         if rows.n < fewest:
-            raise InputError(
-                "too_few_rows",
-                "Found array with {n_rows} sample(s) while a minimum of {fewest} is required",
-                n_rows=rows.n,
-                fewest=fewest,
-            )
+            template = "Found array with {n_rows} sample(s) while a minimum of {fewest} "
+            template += "is required"
+            raise InputError("too_few_rows", template, n_rows=rows.n, fewest=fewest)
         if reset:
             _check_sizes(rows)
         # Most products of a fit are small: threads of BLAS would only wait for one another.
@@ -125,12 +122,9 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
     if isinstance(X, Rows | Table | Iterator):
         for name, column in (("y", y), ("sample_weight", sample_weight)):
             if column is not None:
-                raise InputError(
-                    "column_beside_rows",
-                    "`{name}` was given with a table or blocks of rows, which have columns of "
-                    "their own; add it there",
-                    name=name,
-                )
+                template = "`{name}` was given with a table or blocks of rows, which have "
+                template += "columns of their own; add it there"
+                raise InputError("column_beside_rows", template, name=name)
         return stack.enter_context(spool_blocks(X)) if isinstance(X, Iterator) else X
     columns: dict[str, Any] = {"y": y, "sample_weight": sample_weight}
     try:
@@ -202,7 +196,7 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
 
 def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
-    block = next(rows.blocks())
+    block = next(rows.table.blocks(rows.table.read_rows))
     for name in ("x", "y"):
         smallest, largest = sizes_of(block["x"])
         size = np.abs(np.atleast_2d(to_numpy(block[name]).T) if name in block else np.ones((1, 1)))
@@ -229,13 +223,10 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
     check_n_features(estimator, n_features)
     expected = getattr(estimator, "feature_names_in_", None)
     if names is not None and expected is not None and list(names) != list(expected):
-        raise InputError(
-            "feature_names_differ",
-            "the feature names should match those that were passed during fit: got {names}, "
-            "expected {expected}; reorder the columns",
-            names=list(names),
-            expected=list(expected),
-        )
+        template = "the feature names should match those that were passed during fit: got "
+        template += "{names}, expected {expected}; reorder the columns"
+        values = {"names": list(names), "expected": list(expected)}
+        raise InputError("feature_names_differ", template, **values)
 
 
 def check_n_features(estimator: Any, n_features: int) -> None:

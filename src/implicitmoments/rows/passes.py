@@ -140,7 +140,7 @@ class MemoryBudget:
     # that even the widest blocks have.
     GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
 
-    def rows_per_block(self, width: int, like: Array, parts: int = 1) -> int:
+    def rows_per_block(self, width: int, like: Array) -> int:
         """Return the rows per block when ``width`` numbers are computed per row.
 
         Parameters
@@ -148,13 +148,11 @@ class MemoryBudget:
         width : int
         like : array
             Of the library and on the device of the rows.
-        parts : int
-            Parts into which the rows of a block are divided, with a matrix product for each.
         """
         width = max(1, width)
         if not on_host(like):
             return max(self.GOOD_ROWS, min(self.device, device_memory(like) // 64) // width)
-        enough = min(parts * self.GOOD_ROWS, self.block // width)
+        enough = min(self.GOOD_ROWS, self.block // width)
         return min(max(self.cache // width, enough, self.FEWEST_ROWS), self.MOST_ROWS)
 
 
@@ -213,7 +211,9 @@ def one_blas_thread() -> Iterator[None]:
             if holder in _holders:
                 _holders.remove(holder)
             while _before and not _holders:
-                _set_threads(*_before.pop())
+                library, n_threads = _before.pop()
+                if library.num_threads == 1:  # otherwise the user has changed it since
+                    _set_threads(library, n_threads)
 
 
 @cache

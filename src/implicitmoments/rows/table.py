@@ -203,13 +203,10 @@ class ArrayTable(Table):
             check_finite(column, name)
             namespace_of(x, column)
             if column.shape[0] != self.n_rows:
-                raise InputError(
-                    "wrong_length",
-                    "`{name}` has {n_rows} rows and X has {expected}; expected one value per row",
-                    name=name,
-                    n_rows=int(column.shape[0]),
-                    expected=self.n_rows,
-                )
+                template = "`{name}` has {n_rows} rows and X has {expected}; expected one "
+                template += "value per row"
+                values = {"name": name, "n_rows": int(column.shape[0]), "expected": self.n_rows}
+                raise InputError("wrong_length", template, **values)
             self._block[name] = move_like(column, x)
 
     @classmethod
@@ -240,7 +237,8 @@ class ArrayTable(Table):
 
     def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
         """Copy some rows, a part of them at a time."""
-        for start, stop in ends_of(len(numbers), self.read_rows):
+        host = isinstance(self._block["x"], np.ndarray)  # on devices an operation costs more
+        for start, stop in ends_of(len(numbers), self.read_rows if host else len(numbers)):
             yield numbers[start:stop], take_places(self._block, numbers[start:stop])
 
     def take(self, numbers: Integers) -> Block:

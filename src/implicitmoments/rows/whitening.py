@@ -49,7 +49,7 @@ def find_constants(rows: Rows) -> Floats | None:
     """
     values = to_numpy(rows.first_kept["x"])[0].astype(np.float64)
     count = partial(_count_off, values, precision_of(rows.first["x"]))
-    head = next(rows.blocks(len(values)))["x"][:FEW, :]
+    head = next(rows.blocks())["x"][:FEW, :]
     if np.all(to_numpy(count({"x": head})["off"]) > 0):
         return None
     found = rows.fold(count, width=2 * len(values), what="constant columns")
@@ -156,13 +156,9 @@ def factor_covariance(covariance: Array, d: int, columns: Integers | None = None
     """
     given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
     if given.shape != (d, d):
-        raise InputError(
-            "wrong_shape",
-            "`variance` has the shape {shape}, expected a number or ({d}, {d}), the covariance of "
-            "the {d:count feature}",
-            shape=given.shape,
-            d=d,
-        )
+        template = "`variance` has the shape {shape}, expected a number or ({d}, {d}), "
+        template += "the covariance of the {d:count feature}"
+        raise InputError("wrong_shape", template, shape=given.shape, d=d)
     if columns is not None:
         given = given[columns][:, columns]
     try:
@@ -242,16 +238,12 @@ class Whitening:
     inverse_root: Floats
 
     @classmethod
-    def of(
-        cls, rows: Rows | Table, sample_weight: Array | None = None, *, reduce: bool = False
-    ) -> Whitening:
+    def of(cls, rows: Rows | Table, *, reduce: bool = False) -> Whitening:
         """Estimate mean and covariance in one pass.
 
         Parameters
         ----------
         rows : Rows or Table
-        sample_weight : array of shape (n_rows,), optional
-            Multiplies the weights of the rows.
         reduce : bool
             Leave out directions in which the points do not vary, rather than refuse them.
 
@@ -260,14 +252,9 @@ class Whitening:
         Whitening
         """
         rows = Rows.of(rows)
-        if sample_weight is not None:
-            rows = rows.weighted(sample_weight)
         if rows.kept < 2:
-            raise InputError(
-                "too_few_rows",
-                "whitening needs two rows or more, and {n} are given",
-                n=rows.kept,
-            )
+            template = "whitening needs two rows or more, and {n} are given"
+            raise InputError("too_few_rows", template, n=rows.kept)
         return cls.from_moments(mean_and_covariance(rows), reduce=reduce)
 
     @classmethod
@@ -301,12 +288,11 @@ class Whitening:
             )
         if reduce and varying.any():
             return cls(moments.mean, (V * spread) @ V.T * units, V / spread / units[:, None])
-        raise InputError(
-            "columns_collinear",
-            "the features are collinear or constant (around column {column}), so their "
-            "covariance cannot be inverted; drop that column or reduce by PCA first",
-            column=f"x{np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))}",
-        )
+        template = "the features are collinear or constant (around column {column}), so "
+        template += "their covariance cannot be inverted; drop that column or reduce by "
+        template += "PCA first"
+        column = f"x{np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))}"
+        raise InputError("columns_collinear", template, column=column)
 
     @property
     def n_features(self) -> int:
