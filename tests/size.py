@@ -28,6 +28,7 @@ UNBOUNDED = float("inf")
 # Rows that may not be above their ceilings. Each is added when it is within.
 FINISHED = frozenset(
     [
+        "arrays",
         "cli",
         "clustering",
         "density",
@@ -41,6 +42,8 @@ FINISHED = frozenset(
         "public names",
         TOP_LEVEL,
         "examples",
+        "lines of benchmarks",
+        "scripts of benchmarks",
         "words of docs",
         "words of README.md",
         "words of CHANGELOG.md",

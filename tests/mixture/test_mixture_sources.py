@@ -41,6 +41,13 @@ def fitted(data, mixture):
     return mixture(K).fit(data[0])
 
 
+def test_a_constant_column_of_arrays_of_the_standard(data, mixture):
+    X = np.insert(data[0][:1_000], 1, 2.0, axis=1)
+    model = mixture(K).fit(array_api_strict.asarray(X))
+    found = model.score_samples(array_api_strict.asarray(X + np.eye(D + 1)[1] * (X[:, :1] > 0)))
+    np.testing.assert_array_equal(np.isinf(np.asarray(found)), X[:, 0] > 0)
+
+
 @pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
 def test_arrays_of_the_standard_on_any_device(data, mixture, device):
     X, _ = data

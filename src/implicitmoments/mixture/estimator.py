@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
 from implicitmoments.estimator import Check, FittedEstimator
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
@@ -151,14 +151,14 @@ class Evaluator:
         if self.constants is not None:
             epsilon = max(self.epsilon, precision_of(x))
             off = xp.any(cells_off(self.constants, epsilon, x), axis=1)
-            x = x[:, move_like(np.isnan(self.constants), off)]
+            x = xp.take(x, index_like(np.flatnonzero(np.isnan(self.constants)), x), axis=1)
         block = {"x": x, "y": labels[0]} if labels else {"x": x}
         features = self.family.features(in_double(block))
         coefficients = move_like(self.coefficients, features)
         log_density, shares = normalise(self.family.logits(coefficients, features))
         log_density = log_density + self.family.log_jacobian
         if off is not None:
-            log_density = xp.where(off, -math.inf, log_density)
+            log_density = xp.where(off, xp.full_like(log_density, -math.inf), log_density)
         real = xp.isdtype(given.dtype, "real floating")
         dtype = given.dtype if real else log_density.dtype
         found = (xp.astype(part, dtype, copy=False) for part in (log_density, shares))

@@ -31,7 +31,7 @@ GROWTH_STEPS = 25  # of EM after each round of splits
 PATIENCE = 2  # crossings in a row that bring nothing
 MOST_CROSSINGS = 8  # in all: where rows are few, they may bring a little without end
 AGREE = 0.1  # nats within which two searches have one optimum
-CROSSED_NUMBERS = 1e6  # rows times components of the starts that are crossed at once
+CROSSED_NUMBERS = 2e7  # rows times components times features of starts that are crossed at once
 
 
 def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) -> Floats:
@@ -173,7 +173,7 @@ def find_optimum(
     no doubt, or if the last crossing brought nothing.
     """
     near = sample.family.similar_if_near
-    affordable = int(CROSSED_NUMBERS / (len(sample.weights) * k))
+    affordable = int(CROSSED_NUMBERS / (sample.features.size * k))
     n_starts = 2 if near else min(max(affordable, 4), 8)
     if starts is None:
         starts = first_starts(sample, k, n_starts, rng)

@@ -196,7 +196,7 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
 
 def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
-    block = next(rows.blocks())
+    block = next(rows.table.blocks(rows.table.read_rows))
     for name in ("x", "y"):
         smallest, largest = sizes_of(block["x"])
         size = np.abs(np.atleast_2d(to_numpy(block[name]).T) if name in block else np.ones((1, 1)))

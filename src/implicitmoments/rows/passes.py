@@ -211,7 +211,9 @@ def one_blas_thread() -> Iterator[None]:
             if holder in _holders:
                 _holders.remove(holder)
             while _before and not _holders:
-                _set_threads(*_before.pop())
+                library, n_threads = _before.pop()
+                if library.num_threads == 1:  # otherwise the user has changed it since
+                    _set_threads(library, n_threads)
 
 
 @cache

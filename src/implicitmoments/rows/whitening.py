@@ -49,7 +49,7 @@ def find_constants(rows: Rows) -> Floats | None:
     """
     values = to_numpy(rows.first_kept["x"])[0].astype(np.float64)
     count = partial(_count_off, values, precision_of(rows.first["x"]))
-    head = next(rows.blocks(len(values)))["x"][:FEW, :]
+    head = next(rows.blocks())["x"][:FEW, :]
     if np.all(to_numpy(count({"x": head})["off"]) > 0):
         return None
     found = rows.fold(count, width=2 * len(values), what="constant columns")
