@@ -100,7 +100,7 @@ def test_a_page_of_many_groups_is_in_facets(tmp_path, three):
     path = write_report(many, X, path=tmp_path / "r.html", date="")
     text = path.read_text("utf-8")
     assert text.count('<figure id="components') == 10  # six in each
-    assert path.stat().st_size < 2_000_000
+    assert path.stat().st_size < 1_500_000
 
 
 BIC = {1: 300.0, 2: 104.0, 3: 101.0, 4: 100.0, 5: 120.0}

@@ -191,7 +191,8 @@ def draw_groups(
     """Draw the components ``shown``, and rows of others in grey."""
     colours = [canvas.colour(i) for i in shown] if colours is None else colours
     rest = ~np.isin(plane.labels, shown)
-    canvas.draw_rows(ax, plane.at[rest], color=canvas.ink(), alpha=canvas.FAINT, gid="rest")
+    grey: Any = {"color": canvas.ink(), "alpha": canvas.FAINT, "rasterized": True}
+    canvas.draw_rows(ax, plane.at[rest], gid="rest", **grey)
     for i, own in zip(shown, colours, strict=True):
         gid, (x, y) = f"group-{i}-", plane.curves[i]
         at = plane.at[plane.labels == i]
@@ -200,8 +201,7 @@ def draw_groups(
         if plane.bands is not None:
             band: Any = {"color": own, "alpha": 0.15, "lw": 0, "gid": f"{gid}band"}
             ax.fill_between(x, y - plane.bands[i], y + plane.bands[i], **band)
-    ax.set_xlabel(plane.names[0])
-    ax.set_ylabel(plane.names[1])
+    ax.set(xlabel=plane.names[0], ylabel=plane.names[1])
     if plane.bands is None:
         _set_aspect(ax, plane.at)
     _number(ax, plane.marks, plane.weights, shown, colours)
@@ -288,5 +288,4 @@ def _colour_by_value(ax: Axes, at: Floats, values: Floats, words: str, names: li
     style: Any = {"s": 7, "lw": 0, "cmap": canvas.tones(), "vmin": low, "vmax": high}
     drawn = ax.scatter(at[:, 0], at[:, 1], c=values, **style)
     ax.figure.colorbar(drawn, ax=ax, label=words, extend="both", shrink=0.9, pad=0.02)
-    ax.set_xlabel(names[0])
-    ax.set_ylabel(names[1])
+    ax.set(xlabel=names[0], ylabel=names[1])

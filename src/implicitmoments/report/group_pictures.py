@@ -83,14 +83,14 @@ def _draw_by_group(groups: Groups, values: Floats, ax: Axes) -> None:
     few, along = groups.k <= VIOLINS, {"orientation": "horizontal"}
     shape: Any = {"widths": 0.85, "points": 40, "showextrema": False, **along}
     box: Any = {"widths": 0.25 if few else 0.5, "whis": (5, 95), "showfliers": False, **along}
+    box |= {"showcaps": False, "medianprops": {"color": canvas.ink(), "lw": 1.6}}
     for place, i in enumerate(groups.largest):
         values_of, colour = values[groups.labels == i], groups.colour(i)
         if few and len(values_of):
             violin: Any = ax.violinplot([np.clip(values_of, low, high)], [-place], **shape)
             body = violin["bodies"][0]
             body.set(color=colour, alpha=canvas.FAINT, gid=f"group-{i}-density")
-        box |= {part: {"color": colour} for part in ("boxprops", "whiskerprops", "capprops")}
-        box["medianprops"] = {"color": canvas.ink(), "lw": 1.6}
+        box |= {part: {"color": colour} for part in ("boxprops", "whiskerprops")}
         for lines in ax.boxplot([values_of], positions=[-place], **box).values():
             for line in lines:
                 line.set_gid(f"group-{i}-box")
