@@ -19,7 +19,6 @@ OWN_DEFAULT = {
     "tol": "a rise of the likelihood, or a fall of the squared error",
     "max_degree": "labels are one more variable, and the number of terms grows with it",
     "errors": "coefficients have few, covariances many: those of mixtures come on request",
-    "whiten": "only a sum of activations can be right for inputs as they are",
 }
 # noise: of components, of lines; order: of decoded means, of clusters
 OWN_DESCRIPTION = {*OWN_DEFAULT, "noise", "order"} - {"n_components"}
