@@ -28,8 +28,6 @@ __all__ = [
 
 Activation: TypeAlias = Callable[[Floats], Any]
 
-TRIES = 20_000  # proposals before a separation is called impossible
-
 
 @dataclass(frozen=True, eq=False)
 class Truth:
@@ -359,7 +357,8 @@ def random_directions(
             radius=radius,
         )
     seed, kept = as_seed(random_state), np.zeros((0, n_features))
-    for rows in blocks(range(max(TRIES, n_vectors)), 4 * n_vectors):
+    most = max(20_000, n_vectors)  # proposals before a separation is called impossible
+    for rows in blocks(range(most), 4 * n_vectors):
         rng = RowDraws(seed, rows, (DrawPurpose.HIDDEN,))
         proposals = rng.normal(n_features)
         proposals /= np.linalg.norm(proposals, axis=1, keepdims=True)

@@ -32,9 +32,6 @@ __all__ = [
     "warn_of",
 ]
 
-LISTED = 6  # entries of a long list that are printed
-LIBRARIES = ("implicitmoments", "sklearn")  # frames that a warning does not point at
-
 # The sentence of each note by its code; each has a row in docs/notes.md
 NOTES: dict[str, str] = {
     # every estimator
@@ -150,8 +147,8 @@ class _Formatter(string.Formatter):
         if format_spec == "percent":
             return "under 0.01%" if 0 < value < 1e-4 else f"{value:.2%}"
         if isinstance(value, list):
-            shown = [self.format_field(entry, format_spec) for entry in value[:LISTED]]
-            more = f", … ({len(value)} in all)" if len(value) > LISTED else ""
+            shown = [self.format_field(entry, format_spec) for entry in value[:6]]
+            more = f", … ({len(value)} in all)" if len(value) > 6 else ""
             return (", ".join(shown) or "none") + more
         return str(super().format_field(value, format_spec))
 
@@ -357,7 +354,7 @@ def warn_of(notes: Iterable[Note]) -> None:
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 (slow to import)
 
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _library(frame) in LIBRARIES:
+    while frame.f_back is not None and _library(frame) in ("implicitmoments", "sklearn"):
         frame, level = frame.f_back, level + 1
     categories: dict[str, type[Warning]] = dict.fromkeys(FIT, FitWarning)
     categories["not_converged"] = ConvergenceWarning

@@ -16,9 +16,6 @@ from implicitmoments.arrays.namespace import (
     to_numpy,
 )
 
-# NumPy loops over the last axis: where it has fewer entries, a loop over the rows is four times as
-# fast. The products of einsum take half the time of those of broadcast arrays.
-SHORT = 8
 PANEL = 128  # columns per panel of a Gram matrix; the fastest of 96 to 640 on an H200
 
 
@@ -133,7 +130,9 @@ def outer_rows(left: Array, right: Array) -> Array:
     xp, (n, a), b = namespace_of(left, right), left.shape, right.shape[1]
     if not (isinstance(left, np.ndarray) and isinstance(right, np.ndarray)):
         return xp.reshape(left[:, :, None] * right[:, None, :], (n, a * b))
-    if b < SHORT:
+    # NumPy loops over the last axis: where it is short, a loop over rows is four times as fast.
+    # Products by einsum take half the time of those of broadcast arrays.
+    if b < 8:
         by_column = xp.reshape(turned(left)[:, None, :] * turned(right)[None, :, :], (a * b, n))
         return xp.matrix_transpose(by_column)
     return xp.reshape(np.einsum("ia,ib->iab", left, right), (n, a * b))
@@ -159,16 +158,11 @@ def pair_rows(rows: Array) -> Array:
     return pairs
 
 
-LOWEST_63 = 2**63 - 1  # mask of all bits but the sign
-HASHED = 2**15  # entries of rows that are hashed at a time: they stay in the cache
-COLUMN_FACTOR = np.int64(0x9E3779B97F4A7C15 - 2**64)  # odd; 2⁶⁴ by the golden ratio
-
-
 def row_keys(x: Array) -> Array:
     """Return a hash of the entries of every row, (n,) int64: equal rows have equal keys."""
     xp = namespace_of(x)
     if isinstance(x, np.ndarray):
-        step = max(1, HASHED // max(1, x.shape[1]))
+        step = max(1, 2**15 // max(1, x.shape[1]))  # numbers that stay in the cache
         pieces = [_mix_in_place(x[i : i + step]) for i in range(0, len(x), step)]
         bits: Array = np.concatenate(pieces) if pieces else np.empty(0, np.int64)
     else:
@@ -201,7 +195,8 @@ def _mix_in_place(x: Floats) -> Array:
 
 def _column_factors(x: Array) -> Any:
     """Return a factor for each column of rows (n, d)."""
-    return np.cumprod(np.full(int(x.shape[1]), COLUMN_FACTOR))
+    golden = np.int64(0x9E3779B97F4A7C15 - 2**64)  # odd; 2⁶⁴ by the golden ratio
+    return np.cumprod(np.full(int(x.shape[1]), golden))
 
 
 def _fold_bits(xp: Any, bits: Array, shift: int) -> Array:
@@ -216,7 +211,7 @@ def key_shares(keys: Array, n_shares: int) -> Array:
     xp = namespace_of(keys)
     # as an unsigned integer, whose highest bit is the sign
     high = xp.astype(keys < 0, xp.int64) * (2**63 % n_shares)
-    return (xp.bitwise_and(keys, LOWEST_63) % n_shares + high) % n_shares
+    return (xp.bitwise_and(keys, 2**63 - 1) % n_shares + high) % n_shares
 
 
 def _bits(values: Any) -> Array:

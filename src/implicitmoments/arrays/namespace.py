@@ -86,7 +86,6 @@ class Namespace(Protocol):
     def __getattr__(self, name: str, /) -> Callable[..., Array]: ...
 
 
-UNKNOWN_MEMORY = 2**33  # assumed for a device that does not report it: 8 GB
 _NUMPY: Any = array_api_compat.numpy
 
 
@@ -236,7 +235,7 @@ def device_memory(array: Array) -> int:
             return int(torch.cuda.mem_get_info(array.device)[1])
     elif array_api_compat.is_cupy_array(array):
         return int(array.device.mem_info[1])
-    return UNKNOWN_MEMORY
+    return 2**33  # 8 GB, assumed for a device that does not report it
 
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-FAILED, BAD_INPUT = 1, 2  # exit statuses; 0 where a fit did not converge, with a note
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; errors of input and of the system are printed in one line."""
+    """Run a command; errors of input and of the system are printed in one line.
+
+    The exit status is 2 for bad input, 1 for an error of the system, and 0 otherwise, also where
+    a fit did not converge, of which there is a note.
+    """
     try:
         from implicitmoments.cli.app import app  # noqa: PLC0415 (typer is an extra)
     except ModuleNotFoundError as missing:
@@ -26,4 +28,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sentence = f"{error.filename}: {error.strerror}"
         print(f"implicitmoments: error: {printable(sentence)}", file=sys.stderr)  # noqa: T201
         of_system = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-        raise SystemExit(FAILED if of_system else BAD_INPUT) from error
+        raise SystemExit(1 if of_system else 2) from error

@@ -27,9 +27,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, weights_of
 from implicitmoments.saving import load
 
-LIKELIHOOD, SQUARED_ERROR = "mean log-likelihood per row", "mean squared error"
-CHANCE = 2.0  # standard errors within which a difference may be chance
-COLUMNS = {"predict_component": "component", "score_samples": "log_likelihood"}
+LIKELIHOOD = "mean log-likelihood per row"
 
 
 def answer(model: Any, method: str, block: Block) -> Any:
@@ -100,7 +98,7 @@ def as_columns(found: Any, name: str, method: str) -> dict[str, Any]:
     """Return answers by the names of their columns."""
     if found.ndim == 2:
         return {f"p{i}": column for i, column in enumerate(found.T)}
-    return {COLUMNS.get(method, name): found}
+    return {"component" if method == "predict_component" else name: found}
 
 
 class Likelihoods:
@@ -165,7 +163,7 @@ def quantity_of(model: Any) -> str:
     if hasattr(model, "score_samples"):
         return LIKELIHOOD
     if model.labelled:
-        return SQUARED_ERROR
+        return "mean squared error"
     raise no_answer(model, "score_samples")
 
 
@@ -180,7 +178,7 @@ def score_file(
     check_output(output, [path, *files])
     model = load(path)
     quantity, likelihoods = quantity_of(model), Likelihoods([model])
-    name = COLUMNS["score_samples"] if quantity == LIKELIHOOD else "squared_error"
+    name = "log_likelihood" if quantity == LIKELIHOOD else "squared_error"
     with open_for_model(model, files, options, labelled=True) as source:
         pieces = ({name: likelihoods.add([block])[:, 0]} for block in source.blocks(ROWS))
         if output is not None:
@@ -214,7 +212,8 @@ def compare_files(
     }
     gap, error = float(np.diff(likelihoods.means)[0]), likelihoods.error(1, 0)
     better = second if (gap > 0) == (quantity == LIKELIHOOD) else first
-    verdict = f"{better.name} is better" if abs(gap) > CHANCE * error else "Neither is better"
+    # chance explains a difference of two standard errors
+    verdict = f"{better.name} is better" if abs(gap) > 2 * error else "Neither is better"
     left_out = f", {likelihoods.n_left_out:,} outliers left out" * bool(likelihoods.n_left_out)
     print_text(
         as_table(f"{likelihoods.n:,} rows{left_out}", table),

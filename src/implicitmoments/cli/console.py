@@ -15,9 +15,6 @@ from rich.table import Table
 
 from implicitmoments.notes import printable
 
-LONG, LONGEST = 1e4, 1e9  # numbers that are written out, though they have more digits
-MOST_ROWS, MOST_COLUMNS = 12, 8  # of a printed table: terminals have 80 columns
-
 
 def print_notes(notes: Iterable[object]) -> None:
     """Print notes on standard error, one per line."""
@@ -32,17 +29,19 @@ def print_text(*shown: Any) -> None:
         console.print(one, soft_wrap=isinstance(one, str))
 
 
-def as_table(title: str, columns: Mapping[str, Sequence[Any]]) -> Table:
-    """Return columns as a table, cut to what a terminal shows."""
-    cut = len(columns) > MOST_COLUMNS
-    names = [*columns][: MOST_COLUMNS - 1] if cut else [*columns]
+def as_table(
+    title: str, columns: Mapping[str, Sequence[Any]], most_rows: int = 12, most_columns: int = 8
+) -> Table:
+    """Return columns as a table, cut to what a terminal of 80 columns shows."""
+    cut = len(columns) > most_columns
+    names = [*columns][: most_columns - 1] if cut else [*columns]
     table = Table(box=SIMPLE_HEAD, title=title)
     for name in [*map(printable, names), *["…"] * cut]:
         table.add_column(name, justify="right")
     n_rows = len(columns[names[0]])
-    for i in range(min(n_rows, MOST_ROWS)):
+    for i in range(min(n_rows, most_rows)):
         table.add_row(*(short(columns[name][i]) for name in names), *["…"] * cut)
-    if cut or n_rows > MOST_ROWS:
+    if cut or n_rows > most_rows:
         table.caption = f"{n_rows} rows and {len(columns)} columns; describe -o writes all of them"
     return table
 
@@ -50,8 +49,7 @@ def as_table(title: str, columns: Mapping[str, Sequence[Any]]) -> Table:
 def short(value: Any) -> str:
     """Return a number in four digits, or all before the point; other values as they are."""
     if isinstance(value, float | np.floating):
-        size = abs(float(value))
-        return f"{value:,.0f}" if LONG <= size < LONGEST else f"{value:.4g}"
+        return f"{value:,.0f}" if 1e4 <= abs(float(value)) < 1e9 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int | np.integer) else printable(str(value))
 
 

@@ -22,8 +22,6 @@ from implicitmoments.evaluation import bic
 from implicitmoments.notes import QUIET, InputError
 from implicitmoments.saving import save
 
-RANGE = re.compile(r"(\d+)-(\d+)")
-
 
 def build(kind: str, parameters: Mapping[str, Any], settings: Sequence[str]) -> list[Any]:
     """Build an estimator for every number of components, from the options of ``fit``."""
@@ -73,7 +71,7 @@ def numbers_of(text: Any) -> list[Any]:
     >>> numbers_of("2-5"), numbers_of("3"), numbers_of("auto")
     ([2, 3, 4, 5], [3], ['auto'])
     """
-    found = RANGE.fullmatch(str(text))
+    found = re.fullmatch(r"(\d+)-(\d+)", str(text))
     numbers = range(int(found[1]), int(found[2]) + 1) if found else ()
     return [*numbers] or [literal(str(text))]
 

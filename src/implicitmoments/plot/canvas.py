@@ -82,6 +82,11 @@ def widened(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
+def inner_range(values: Floats) -> tuple[float, float]:
+    """Return the ends of an axis of values: outliers beyond it would flatten a picture."""
+    return widened(*np.quantile(values, (0.002, 0.998)))
+
+
 def finish(ax: Axes, title: str, note: str = "") -> None:
     """Leave out the upper and right frame, and write the title and a note beneath it."""
     from matplotlib.ticker import ScalarFormatter  # noqa: PLC0415

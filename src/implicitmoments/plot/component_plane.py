@@ -28,15 +28,9 @@ from implicitmoments.plot.canvas import count_note, frozen_copy, plain_text, sam
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_DRAWN = 2_000  # rows: more would cover each other
-NUMBERED, WEIGHED = 30, 8  # components that have a number, and a weight beside it
-ARROW_REACH = 0.8  # quantile of the rows' distances that the longest arrow reaches
-SIDE = 1e-6  # weight of rows beside vectors, whose directions come first
-ALIKE = 4.0  # ratio of the spread of two columns, up to which one unit serves both
-
 
 def components(
-    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = MOST_DRAWN
+    model: Any, X: Any, y: Any = None, *, ax: Axes | None = None, max_rows: int = 2_000
 ) -> Axes:
     """Draw rows and components in two dimensions.
 
@@ -58,7 +52,7 @@ def components(
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; a new figure by default.
     max_rows : int, default 2000
-        Largest number of rows drawn, a random sample.
+        Largest number of rows drawn, a random sample; more would cover each other.
 
     Returns
     -------
@@ -165,7 +159,8 @@ def leading_directions(vectors: Floats, x: Floats, most: int = 2) -> Floats:
     if d <= most:
         return np.eye(d)
     centred = x - x.mean(axis=0)
-    stack = [_scaled(vectors), SIDE * _scaled(centred), SIDE**2 * np.eye(d)]
+    beside = 1e-6  # weight of rows beside vectors, whose directions come first
+    stack = [_scaled(vectors), beside * _scaled(centred), beside**2 * np.eye(d)]
     directions = np.linalg.svd(np.vstack(stack), full_matrices=False)[2][:most]
     # signs are arbitrary: the largest entry is positive, so that pictures do not flip
     largest = np.abs(directions).argmax(axis=1)
@@ -208,21 +203,21 @@ def draw_groups(
 
 
 def _set_aspect(ax: Axes, at: Floats) -> None:
-    """Use one unit for both axes unless their spread differs much."""
+    """Use one unit for both axes unless their spread differs by more than a factor of 4."""
     spread = np.ptp(at, axis=0)
-    if spread.max() <= ALIKE * spread.min():
+    if spread.max() <= 4 * spread.min():
         ax.set_aspect("equal", adjustable="datalim")
 
 
 def _number(
     ax: Axes, marks: Floats, weights: Floats, shown: Sequence[int], colours: Sequence[str]
 ) -> None:
-    """Label components by number and weight; only crosses if there are many."""
-    if len(shown) > NUMBERED:
+    """Label components by number and weight; only crosses if there are more than 30."""
+    if len(shown) > 30:
         ax.plot(*marks.T, "+", color=canvas.ink(), ms=7, mew=1.5)
         return
     for i, own in zip(shown, colours, strict=True):
-        words = f"{i}: {weights[i]:.2g}" if len(weights) <= WEIGHED else str(i)
+        words = f"{i}: {weights[i]:.2g}" if len(weights) <= 8 else str(i)
         box = {"boxstyle": "round,pad=0.2", "fc": ax.get_facecolor(), "ec": own}
         style: Any = {"ha": "center", "va": "center", "fontsize": "x-small", "bbox": box}
         ax.text(marks[i, 0], marks[i, 1], words, gid=f"group-{i}-number", **style)
@@ -259,7 +254,8 @@ def _draw_directions(view: Directions, ax: Axes, rows: RowSample) -> None:
         at, names = np.column_stack([at, rows.y]), [*names, plain_text(rows.target)]
     else:
         tips = view.vectors @ directions.T
-        reach = np.quantile(np.linalg.norm(at - center, axis=1), ARROW_REACH)
+        # the longest arrow reaches beyond four rows in five
+        reach = np.quantile(np.linalg.norm(at - center, axis=1), 0.8)
         tips = center + reach * tips / max(float(np.linalg.norm(tips, axis=1).max()), 1e-300)
         for tip in tips:
             arrow = {"arrowstyle": "-|>", "lw": 2, "color": canvas.ink()}

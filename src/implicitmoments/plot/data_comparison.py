@@ -9,14 +9,18 @@ from sklearn.metrics import r2_score
 
 from implicitmoments.picture_data import Distribution, Predictions, RowSample
 from implicitmoments.plot import canvas
-from implicitmoments.plot.canvas import count_note, frozen_copy, sample_rows, widened
+from implicitmoments.plot.canvas import (
+    count_note,
+    frozen_copy,
+    inner_range,
+    sample_rows,
+    widened,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_COMPARED = 5_000  # compared: two samples of a law then differ by 0.03 by chance
-CELLS = 36  # across a picture of predictions
-INNER = (0.002, 0.998)  # quantiles between which histograms are drawn: outliers would flatten them
 
 
 def fit(
@@ -76,7 +80,7 @@ def fit(
 def _draw_predictions(view: Predictions, ax: Axes, rows: RowSample) -> None:
     y, predicted, target = rows.y, view.values, canvas.plain_text(rows.target)
     low, high = widened(min(predicted.min(), y.min()), max(predicted.max(), y.max()))
-    cells: Any = {"extent": (low, high, low, high), "mincnt": 1, "gridsize": CELLS, "lw": 0.1}
+    cells: Any = {"extent": (low, high, low, high), "mincnt": 1, "gridsize": 36, "lw": 0.1}
     drawn = ax.hexbin(predicted, y, cmap=canvas.tones(), norm="log", **cells)
     ax.figure.colorbar(drawn, ax=ax, label="rows", shrink=0.9, pad=0.02)
     ax.axline((low, low), slope=1, color=canvas.ink(), lw=1, ls="--", alpha=0.7)
@@ -92,7 +96,7 @@ def _draw_distribution(view: Distribution, ax: Axes, rows: RowSample) -> None:
     if view.drawn is not None:
         every = np.concatenate([every, view.drawn])
         note += f", and {len(view.drawn):,} drawn from the model"
-    low, high = widened(*np.quantile(every[np.isfinite(every)], INNER))
+    low, high = inner_range(every[np.isfinite(every)])
     bins: Any = {"bins": np.linspace(low, high, canvas.BINS + 1), "density": True}
     # the first and last bins hold what lies beyond them, also −inf
     own = canvas.colour(0)

@@ -16,15 +16,6 @@ from implicitmoments.plot import canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = 60  # eigenvalues per moment: more marks would touch each other
-LINEAR = 1e-3  # of the largest eigenvalue: below it the axis is linear
-DECADE = 10.0  # largest over smallest value, from which the axis is logarithmic
-# standard errors within which a difference may be chance (Vuong 1989, a 95 % interval)
-CHANCE = 2.0
-FOOT = 1e-3  # of tol: smaller differences are drawn there, as is the last step
-# keys of stats_ that a picture can show; the first one present is drawn
-HISTORIES = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
-
 
 def spectra(model: Any, ax: Axes | None = None) -> Axes:
     """Draw the eigenvalues of the moments that a fit used.
@@ -66,25 +57,26 @@ def spectra(model: Any, ax: Axes | None = None) -> Axes:
     ax = canvas.axes_for(ax)
     columns = (stats[name] for name in ("moment_orders", "spectra", "noise_floor", "ranks"))
     sizes: list[float] = []
+    most = 60  # eigenvalues per moment: more marks would touch each other
     for i, (order, every, floor, rank) in enumerate(zip(*columns, strict=True)):
-        values, own = np.asarray(every)[:SHOWN], canvas.colour(i)
+        values, own = np.asarray(every)[:most], canvas.colour(i)
         at = np.arange(1, len(values) + 1)
         ax.plot(at, values, "o-", color=own, mfc="none", ms=4, lw=0.8, label=f"order {order}")
         ax.plot(at[:rank], values[:rank], "o", color=own, ms=5, label=f"{rank} kept")
         if floor > 0:
             ax.axhline(floor, color=own, ls="--", lw=1.2, label="noise")
         sizes += np.abs(values).tolist()
-    # a logarithmic scale where magnitudes differ; eigenvalues may be negative
-    top = max(sizes)
-    if top > DECADE * min(size for size in sizes if size >= LINEAR * top):
-        ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * LINEAR * top)))
+    # eigenvalues may be negative or nearly 0: the scale is linear below 1/1000 of the largest
+    least = max(sizes) / 1_000
+    if span_magnitudes([size for size in sizes if size >= least]):
+        ax.set_yscale("symlog", linthresh=10.0 ** math.ceil(math.log10(10 * least)))
     ax.axhline(0, color=canvas.ink(), lw=0.6, alpha=0.5)
     ax.set_xlabel("rank of the eigenvalue")
     ax.set_ylabel("eigenvalue of the moment")
     canvas.whole_numbers(ax)
     ax.legend(fontsize="small")
-    hidden = max(map(len, stats["spectra"])) - SHOWN
-    canvas.finish(ax, "Spectra of the moments", f"the first {SHOWN} of each" if hidden > 0 else "")
+    hidden = max(map(len, stats["spectra"])) - most
+    canvas.finish(ax, "Spectra of the moments", f"the first {most} of each" if hidden > 0 else "")
     return ax
 
 
@@ -141,15 +133,17 @@ def convergence(model: Any, ax: Axes | None = None) -> Axes:
 
 def step_history(model: Any) -> str | None:
     """Return which of the histories in ``stats_`` a picture shows; None if there is none."""
-    return next((name for name in HISTORIES if model.stats_.get(name)), None)
+    histories = ("mean_log_likelihood_history", "loss_history", "scores", "error_by_degree")
+    return next((name for name in histories if model.stats_.get(name)), None)
 
 
 def _draw_likelihood(ax: Axes, tol: float, levels: Floats) -> tuple[str, str]:
-    least = max(1e-15 * max(1.0, float(np.abs(levels).max())), FOOT * tol)  # rounding
+    # the last step has no gain left: it is drawn at rounding, or at a thousandth of tol
+    least = max(1e-15 * max(1.0, float(np.abs(levels).max())), tol / 1_000)
     _draw_steps(ax, np.maximum(levels.max() - levels, least), "remaining gain of EM")
-    ax.set_yscale("log")
     if tol > 0:
         ax.axhline(tol, ls="--", lw=1, color=canvas.ink(), alpha=0.7, label="tol")
+    ax.set_yscale("log")
     ax.set_ylabel("remaining gain of\nmean log-likelihood (nats)")
     ax.set_xlabel("pass over all rows")
     return "Convergence of EM", counted(len(levels), "pass", "passes")
@@ -174,9 +168,14 @@ def _draw_steps(ax: Axes, values: Floats, label: str) -> None:
     canvas.whole_numbers(ax)
 
 
+def span_magnitudes(values: Sequence[float]) -> bool:
+    """Say whether positive values differ by so much that their axis is logarithmic."""
+    return max(values) > 10 * min(values)
+
+
 def _fit_scale(ax: Axes, shown: Sequence[float]) -> None:
     """Use a logarithmic scale if values span magnitudes, else a linear one from 0."""
-    if max(shown) > DECADE * min(shown):
+    if span_magnitudes(shown):
         ax.set_yscale("log")
     else:
         ax.set_ylim(0, 1.15 * max(shown))
@@ -209,8 +208,9 @@ def draw_choice(model: Any, ax: Axes) -> None:
     errors = model.stats_.get("bic_noise_by_n_components") or {}
     least, numbers = min(scores, key=scores.__getitem__), sorted(scores)
     heights = np.array([scores[k] for k in numbers]) - scores[least]
-    noise = CHANCE * np.array([errors.get(k, 0.0) for k in numbers])
-    label = f"BIC, ± {CHANCE:g} standard errors" if errors else "BIC"
+    # differences within two standard errors may be chance (Vuong 1989, a 95 % interval)
+    noise = 2 * np.array([errors.get(k, 0.0) for k in numbers])
+    label = "BIC, ± 2 standard errors" if errors else "BIC"
     style: Any = {"fmt": "o-", "ms": 4, "capsize": 2, "lw": 1, "color": canvas.ink()}
     ax.errorbar(numbers, heights, yerr=noise if errors else None, label=label, **style)
     within = int(np.argmax(heights <= noise))  # the first

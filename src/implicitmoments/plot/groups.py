@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from implicitmoments.arrays import Floats
+from implicitmoments.arrays import TINY, Floats
 from implicitmoments.estimator import FittedEstimator, as_floats
 from implicitmoments.picture_data import Integers, LinePicture, Means, NoPictureError, RowSample
 from implicitmoments.plot.canvas import colour, frozen_copy
 
-MOST_GROUPS = 60  # that have pictures, the largest; tables of parameters have the others
 DOUBT = 0.9  # probability of the own group, below which a row is in doubt
-TINY = 1e-300  # instead of a noise of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +52,8 @@ class Groups:
 
     @property
     def largest(self) -> list[int]:
-        """The groups that have pictures, the largest first."""
-        return self.order[:MOST_GROUPS]
+        """The 60 groups that have pictures, the largest first; tables have the others too."""
+        return self.order[:60]
 
     def colour(self, group: int) -> str:
         """Return the colour of a group; where they repeat, the largest have different ones."""

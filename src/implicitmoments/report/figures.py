@@ -26,10 +26,9 @@ from implicitmoments.report.group_pictures import (
 )
 from implicitmoments.rows import draw_numbers
 
-WIDTH, HEIGHT = 4.6, 3.5  # inches: text stays readable at the width of a phone
-SCATTERED, SCATTERED_BY_COLUMN = 600, 200  # rows in a picture, where each is an element
-# columns that have a picture each: those that differ most between groups; and boxes in all of them
-MOST_COLUMNS, FEWEST_COLUMNS, MOST_BOXES = 12, 4, 480
+WIDTH = 4.6  # inches: text stays readable at the width of a phone
+HEIGHT = 3.5
+SCATTERED = 600  # rows in a picture, where each is an element
 STEPS = {
     "mean_log_likelihood_history": "Convergence. The remaining gain of EM at each pass over the "
     "rows; it stops below the dashed tolerance.",
@@ -107,9 +106,12 @@ def _draw_components(model: FittedEstimator, rows: RowSample, ax: Any) -> None:
 
 
 def column_figures(groups: Groups) -> Iterator[Figure]:
-    """Draw each column by group, and for lines the lines against each column."""
-    most = max(FEWEST_COLUMNS, min(MOST_COLUMNS, MOST_BOXES // len(groups.largest)))
-    few = _fewer(groups, SCATTERED_BY_COLUMN)
+    """Draw columns by group, and for lines the lines against each of them.
+
+    They are the 4 to 12 columns that differ most between groups, with at most 480 boxes in all.
+    """
+    most = max(4, min(12, 480 // len(groups.largest)))
+    few = _fewer(groups, SCATTERED // 3)  # there is a picture of rows for each column
     how = (
         "By group, the largest at the top. Box: the middle half of its rows, with the median; "
         "line: 5% to 95%" + ("; outline: density." if groups.k <= VIOLINS else ".")

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 PANEL = len(PALETTE)  # groups in one picture: one colour each
 PAIRS = 6  # nearest pairs that are drawn
-BETWEEN = (-1.5, 2.5)  # of a pair whose means are at 0 and 1; rows beyond are at the ends
 VIOLINS = 12  # groups up to which densities are drawn beside boxes; more would be thin lines
-INNER = (0.002, 0.998)  # quantiles of all rows between which the axis runs
-LONGEST_NAME = 24  # letters of a column in a title
 
 
 def group_plane(groups: Groups) -> GroupPlane:
@@ -66,7 +63,7 @@ def draw_column(groups: Groups, column: int, ax: Axes) -> None:
     name = groups.names[column]
     _draw_by_group(groups, groups.values[:, column], ax)
     ax.set_xlabel(plain_text(name))
-    short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    short = name if len(name) <= 24 else name[:23] + "…"  # a title has one line
     canvas.finish(ax, plain_text(short), count_note(groups.rows))
 
 
@@ -79,7 +76,7 @@ def draw_residuals(groups: Groups, ax: Axes) -> None:
 
 
 def _draw_by_group(groups: Groups, values: Floats, ax: Axes) -> None:
-    low, high = canvas.widened(*np.quantile(values, INNER))
+    low, high = canvas.inner_range(values)
     few, along = groups.k <= VIOLINS, {"orientation": "horizontal"}
     shape: Any = {"widths": 0.85, "points": 40, "showextrema": False, **along}
     box: Any = {"widths": 0.25 if few else 0.5, "whis": (5, 95), "showfliers": False, **along}
@@ -119,10 +116,11 @@ def _draw_pair(groups: Groups, i: int, j: int, ax: Axes) -> None:
     """Draw histograms of two groups; places of their means are 0 and 1."""
     w, means = groups.separating(i, j), groups.means
     gap = float((means[j] - means[i]) @ w) or 1.0
+    ends = (-1.5, 2.5)  # rows beyond are in the first and last bin
     for group, style in ((i, "-"), (j, "--")):
         place = (groups.rows.x[groups.labels == group] - means[i]) @ w / gap
-        bins: Any = {"histtype": "step", "range": BETWEEN, "bins": canvas.BINS // 2, "lw": 1.6}
+        bins: Any = {"histtype": "step", "range": ends, "bins": canvas.BINS // 2, "lw": 1.6}
         bins |= {"color": groups.colour(group), "ls": style, "label": str(group)}
-        ax.hist(np.clip(place, *BETWEEN), gid=f"group-{group}-pair", **bins)
+        ax.hist(np.clip(place, *ends), gid=f"group-{group}-pair", **bins)
     ax.set_yticks([])
     ax.legend(fontsize="small", frameon=False)

@@ -39,12 +39,8 @@ from implicitmoments.report.tables import (
 from implicitmoments.report.verdict import title_of, verdict_of
 from implicitmoments.saving import replace_file
 
-# of a table; the model has the rest. More columns than WIDE stand below each other
+# of a table; the model has the rest. Tables of more rows than "folded" can be opened
 LIMITS = {"rows": 300, "columns": 32, "folded": 25}
-WIDE = 8  # columns beside the first that fit on a printed page
-NAMED = 8  # columns named in the header, which is to stay on one line or two
-# packages whose versions affect the results or the pictures of a report
-VERSIONS = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 def write_report(
@@ -126,8 +122,7 @@ def write_report(
         found=Table("Found", ["quantity", "value"], found),
         settings=settings_of(model),
         statistics=statistics_of(model),
-        versions=", ".join(f"{name} {version(name)}" for name in VERSIONS)
-        + f", Python {platform.python_version()}",
+        versions=_versions(),
     )
     with replace_file(path) as file:
         file.write(text.encode())
@@ -176,9 +171,16 @@ def _sentence(note: object) -> str:
 
 
 def _first(names: Iterable[str]) -> str:
-    """Return the first names of a list."""
+    """Return at most eight names, so that the header has one line or two."""
     names = list(names)
-    return ", ".join(names[:NAMED] + (["…"] if len(names) > NAMED else []))
+    return ", ".join(names[:8] + (["…"] if len(names) > 8 else []))
+
+
+def _versions() -> str:
+    """Return the versions that affect the results or the pictures."""
+    packages = ("implicitmoments", "numpy", "scipy", "scikit-learn", "matplotlib")
+    named = [f"{name} {version(name)}" for name in packages]
+    return ", ".join([*named, f"Python {platform.python_version()}"])
 
 
 def _parts(n_columns: int) -> list[tuple[int, int]]:
@@ -190,6 +192,6 @@ def _parts(n_columns: int) -> list[tuple[int, int]]:
     ([(1, 4)], [(1, 7), (7, 12)])
     """
     n = min(n_columns, LIMITS["columns"] + 1)
-    count = max(1, -(-(n - 1) // WIDE))
+    count = max(1, -(-(n - 1) // 8))  # 8 columns beside the first fit on a printed page
     width = max(1, -(-(n - 1) // count))
     return [(i, min(i + width, n)) for i in range(1, n, width)] or [(1, 1)]

@@ -12,16 +12,6 @@ from implicitmoments.estimator import FittedEstimator, Table, counted, short_num
 from implicitmoments.picture_data import LinePicture
 from implicitmoments.plot.groups import DOUBT, Groups
 
-# parameters that a table of settings has even where they are defaults
-ESSENTIAL = ("n_components", "covariance_type", "activation", "degree", "random_state")
-TELLING, LINE_COLUMNS = 3, 4  # columns that describe a group, or a line, in a sentence
-CLEAR = 0.3  # standard deviations from the mean of all rows, from which a column is mentioned
-HEAT_COLUMNS, ROW_COLUMNS = 24, 6  # of the heatmap and of the table of rows
-HEAT_STEP, HEAT_STEPS = 0.3, 5  # deviations per shade, and shades of each sign
-FEW_GROUPS = 12  # that have three typical and ambiguous rows each; more have one
-PAIRS = 12  # nearest pairs that are listed
-SURE = 0.999  # a probability above which a row is not ambiguous
-
 
 def cell(value: Any) -> str:
     """Return the text of a cell: a number in few digits.
@@ -75,21 +65,22 @@ def size_table(groups: Groups) -> Table:
 
 
 def _apart(groups: Groups, i: int) -> str:
-    apart = np.nan_to_num(groups.deviations[i])
-    order = np.argsort(-np.abs(apart), kind="stable")[:TELLING]
+    """Return the three columns that are farthest from the mean of all rows."""
+    apart, clear = np.nan_to_num(groups.deviations[i]), 0.3  # standard deviations
+    order = np.argsort(-np.abs(apart), kind="stable")[:3]
     parts = [
         f"{groups.names[j]} {number(groups.means[i, j])} ({signed(apart[j])})"
         for j in order
-        if abs(apart[j]) >= CLEAR
+        if abs(apart[j]) >= clear
     ]
     return ", ".join(parts) or "near the mean of all rows"
 
 
 def _line(groups: Groups, i: int) -> str:
-    """Return a line as a formula, with the columns that matter most."""
+    """Return a line as a formula, with the four columns that matter most."""
     view: Any = groups.view
     slopes, spread = view.coef[i], groups.rows.x.std(axis=0)
-    kept = sorted(np.argsort(-np.abs(slopes) * spread, kind="stable")[:LINE_COLUMNS])
+    kept = sorted(np.argsort(-np.abs(slopes) * spread, kind="stable")[:4])
     terms = [
         f"{'−' if slopes[j] < 0 else '+'} {number(abs(slopes[j]))} · {groups.names[j]}"
         for j in kept
@@ -108,7 +99,7 @@ class Heat(NamedTuple):
 
 def heat_table(groups: Groups) -> Table:
     """Return the means of the groups, shaded by their deviation from the whole."""
-    chosen = sorted(groups.telling[:HEAT_COLUMNS])
+    chosen = sorted(groups.telling[:24])  # columns that fit beside each other
     rows: list[list[Any]] = []
     for i in groups.largest:
         cells: list[Any] = [i]
@@ -128,22 +119,21 @@ def heat_table(groups: Groups) -> Table:
 
 
 def shade_of(deviation: float) -> int:
-    """Return the shade of a deviation, −5 … 5."""
-    steps = np.rint(np.nan_to_num(deviation) / HEAT_STEP)
-    return int(np.clip(steps, -HEAT_STEPS, HEAT_STEPS))
+    """Return the shade of a deviation, −5 … 5: one step is 0.3 standard deviations."""
+    return int(np.clip(np.rint(np.nan_to_num(deviation) / 0.3), -5, 5))
 
 
 def row_table(groups: Groups) -> Table:
-    """Return the rows most typical and most ambiguous of each group."""
-    most = 3 if groups.k <= FEW_GROUPS else 1
-    columns, rows = sorted(groups.telling[:ROW_COLUMNS]), []
+    """Return the rows most typical and most ambiguous of each group: three, or one of many."""
+    most = 3 if groups.k <= 12 else 1
+    columns, rows = sorted(groups.telling[:6]), []
     for i in groups.largest:
         places = np.flatnonzero(groups.labels == i)
         sure = places[groups.own[places] >= DOUBT]
         near = sure if len(sure) else places
         typical = near[np.argsort(groups.apart[near], kind="stable")[:most]]
         least = places[np.argsort(groups.own[places], kind="stable")[:most]]
-        doubtful = [at for at in least if groups.own[at] < SURE and at not in typical]
+        doubtful = [at for at in least if groups.own[at] < 0.999 and at not in typical]
         for what, those in (("typical", typical), ("ambiguous", doubtful)):
             for at in those:
                 values = [float(groups.values[at, j]) for j in columns]
@@ -160,10 +150,10 @@ def row_table(groups: Groups) -> Table:
 
 
 def pair_table(groups: Groups) -> Table:
-    """Return the nearest pairs of groups."""
+    """Return the twelve nearest pairs of groups."""
     rows = [
         [f"{i} and {j}", float(f"{distance:.3g}"), groups.in_doubt(i, j)]
-        for distance, i, j in groups.nearest_pairs[:PAIRS]
+        for distance, i, j in groups.nearest_pairs[:12]
     ]
     note = (
         "Distance: in standard deviations within the groups. Ambiguous rows: sampled rows of one "
@@ -205,8 +195,6 @@ STATISTICS = {
     "seconds_search": ("seconds for moves", "On a sample of the rows."),
     "seconds_em": ("seconds for EM", "On all rows."),
 }
-SHARES = ("misclassification_rate", "split_rate", "merge_rate", "same_rate", "negative_rows")
-MOST_ENTRIES = 8  # of a statistic that is a mapping
 
 
 def statistics_of(model: FittedEstimator) -> Table:
@@ -225,16 +213,18 @@ def _statistic(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         least = min(value.values(), default=0.0) if key.startswith("bic") else 0.0
         parts = [f"{n}:\u00a0{cell(v - least)}" for n, v in sorted(value.items())]
-        more = [f"… ({len(parts)})"] if len(parts) > MOST_ENTRIES else []
-        return "; ".join(parts[:MOST_ENTRIES] + more)
-    return f"{value:.2%}" if key in SHARES else value
+        more = [f"… ({len(parts)})"] if len(parts) > 8 else []
+        return "; ".join(parts[:8] + more)
+    is_share = key.endswith("_rate") or key == "negative_rows"
+    return f"{value:.2%}" if is_share else value
 
 
 def settings_of(model: Any) -> Table:
     """Return parameters that differ from their defaults, and those that say what was fitted."""
+    essential = ("n_components", "covariance_type", "activation", "degree", "random_state")
     given, default = model.get_params(deep=False), type(model)().get_params(deep=False)
     changed = frozenset(name for name in given if repr(given[name]) != repr(default[name]))
-    shown = sorted(changed) + [n for n in ESSENTIAL if n in given and n not in changed]
+    shown = sorted(changed) + [n for n in essential if n in given and n not in changed]
     rows = [[name, repr(given[name]), repr(default[name])] for name in shown]
     note = "In bold: differs from the default. All others are defaults."
     return Table("Settings", ["parameter", "value", "default"], rows, marked=changed, note=note)

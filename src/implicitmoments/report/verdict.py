@@ -14,8 +14,6 @@ from implicitmoments.plot.canvas import frozen_copy, sample_rows
 from implicitmoments.plot.data_comparison import MOST_COMPARED
 from implicitmoments.rows import KOLMOGOROV_CHANCE
 
-FEWEST_COMPARED = 50  # of a comparison of distributions: chance reaches 0.27 between fewer
-
 
 class Verdict(NamedTuple):
     """Overall assessment of a fit."""
@@ -56,10 +54,11 @@ def title_of(model: FittedEstimator, target: str) -> str:
 def _compare_samples(model: FittedEstimator, rows: RowSample) -> list[Check]:
     """Compare rows with rows drawn from the model.
 
-    There is nothing to compare for models without samples, for few rows, for rows without noise,
-    and for rows with weights, which the comparison would ignore.
+    There is nothing to compare for models without samples, for fewer than 50 rows, between which
+    chance reaches 0.27, for rows without noise, and for rows with weights, which the comparison
+    would ignore.
     """
-    if "samples" not in model.answers or len(rows.x) < FEWEST_COMPARED:
+    if "samples" not in model.answers or len(rows.x) < 50:
         return []
     if model._weighted() or model._noise_free(rows):
         return []

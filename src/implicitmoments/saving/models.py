@@ -339,41 +339,40 @@ class Decoder:
         if not isinstance(value, dict):
             return value
         tag, content = next(iter(value.items()))
-        return DECODERS[tag](self, content, value)
+        if tag in ("tuple", "dict", "notes"):
+            return self.container(tag, content)
+        return self.leaf(tag, content, value)
 
-    def array(self, name: str, tagged: Json) -> Any:
-        """Return an array of the file."""
-        return self.arrays[name].T if tagged["turned"] else self.arrays[name]
+    def container(self, tag: str, content: Json) -> Any:
+        """Return a tuple, a mapping or notes."""
+        if tag == "tuple":
+            return tuple(self.decode(content))
+        if tag == "dict":
+            return {self.decode(key): self.decode(held) for key, held in content}
+        return Notes(Note(code, self.decode(held)) for code, held in content)
 
-    def record(self, name: str, tagged: Json) -> Any:
+    def leaf(self, tag: str, content: Json, tagged: Json) -> Any:
+        """Return a number, names of features, an array, a record or an activation."""
+        if tag == "float":
+            return float(content)
+        if tag == "words":
+            return np.array(content, dtype=object)
+        if tag == "array":
+            return self.arrays[content].T if tagged["turned"] else self.arrays[content]
+        if tag == "record":
+            return self.record(content, tagged["fields"])
+        if tag == "activation":
+            make: Callable[..., Activation] = NAMED[content]
+            return make(*tagged["parameters"])
+        raise invalid(f"unknown tag {tag}")
+
+    def record(self, name: str, content: Json) -> Any:
         """Build a record of declared types."""
         kind = self.records[name]
-        held = {key: self.decode(part) for key, part in tagged["fields"].items()}
+        held = {key: self.decode(part) for key, part in content.items()}
         hints = get_type_hints(kind)  # also of attributes of the class
         check_types(held, {each.name: hints[each.name] for each in fields(kind)})
         return kind(**held)
-
-
-def make_activation(name: str, parameters: list[float]) -> Activation:
-    """Build a named activation."""
-    make: Callable[..., Activation] = NAMED[name]
-    return make(*parameters)
-
-
-DECODERS: dict[str, Callable[[Decoder, Json, Json], Any]] = {  # by tag
-    "float": lambda _, word, __: float(word),
-    "tuple": lambda decoder, items, _: tuple(decoder.decode(items)),
-    "dict": lambda decoder, pairs, _: {
-        decoder.decode(key): decoder.decode(held) for key, held in pairs
-    },
-    "notes": lambda decoder, pairs, _: Notes(
-        Note(code, decoder.decode(held)) for code, held in pairs
-    ),
-    "words": lambda _, words, __: np.array(words, dtype=object),
-    "array": Decoder.array,
-    "record": Decoder.record,
-    "activation": lambda _, name, tagged: make_activation(name, tagged["parameters"]),
-}
 
 
 def declared(estimator: Any) -> dict[str, Hint]:
