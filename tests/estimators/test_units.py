@@ -45,7 +45,7 @@ FITS = {
         for name in COVARIANCE_TYPES
     },
     "SphericalMixtureDensity": (
-        lambda: im.SphericalMixtureDensity(3, degree=2, random_state=0),
+        lambda: im.SphericalMixtureDensity(3, max_degree=6, random_state=0),
         rows,
         False,
     ),
@@ -56,7 +56,7 @@ FITS = {
     ),
     "RegressionMixture": (lambda: im.RegressionMixture(2, random_state=0), lines, True),
     "RegressionMixtureDensity": (
-        lambda: im.RegressionMixtureDensity(2, degree=2, random_state=0),
+        lambda: im.RegressionMixtureDensity(2, max_degree=6, random_state=0),
         lines,
         True,
     ),

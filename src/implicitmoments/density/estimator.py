@@ -47,6 +47,7 @@ from implicitmoments.rows import (
     Rows,
     find_constants,
     leave_out_outliers,
+    mean_and_covariance,
     restore_columns,
 )
 from implicitmoments.validation import (
@@ -139,7 +140,9 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         # Outliers would dominate high-order moments.
         k, how = self.n_components, {"labelled": self.labelled, "drop": self.drop_outliers}
         near = leave_out_outliers(every, k, least_share=SMALLEST_COMPONENT, seed=seed, **how)
-        rows, self._near = near.rows, near.rule
+        # Folds on a grid, so that what is chosen does not depend on the units of the columns.
+        rows = near.rows.keyed_on(mean_and_covariance(near.rows).grid)
+        self._near = near.rule
         if not self.labelled:
             rows = rows.without(find_constants(rows))
         self._constants = rows.constants

@@ -114,6 +114,13 @@ class SecondMoments:
         """Those of the points, where the last column is that of the labels."""
         return replace(self, mean=self.mean[:-1], covariance=self.covariance[:-1, :-1])
 
+    @property
+    def grid(self) -> KeyGrid:
+        """The grid of keys that do not depend on the units of the columns."""
+        deviations = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        varying = deviations > resolution(self.mean)
+        return KeyGrid.of(self.mean, np.where(varying, deviations, 0.0))
+
 
 def mean_and_covariance(
     rows: Rows, *, labelled: bool = False, double: bool = True
