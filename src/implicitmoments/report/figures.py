@@ -26,8 +26,7 @@ from implicitmoments.report.group_pictures import (
 )
 from implicitmoments.rows import draw_numbers
 
-WIDTH = 4.6  # inches: text stays readable at the width of a phone
-HEIGHT = 3.5
+HEIGHT = 3.5  # inches, of most pictures
 SCATTERED = 600  # rows in a picture, where each is an element
 STEPS = {
     "mean_log_likelihood_history": "Convergence. The remaining gain of EM at each pass over the "
@@ -60,7 +59,8 @@ def draw_svg(draw: Callable[[Any], Any], name: str, height: float, whole: bool) 
         # text in the font of the page, and references that differ between pictures
         mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": name})
         mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
-        figure, written = Canvas((WIDTH, height), layout="constrained"), io.StringIO()
+        # 4.6 inches: text stays readable at the width of a phone
+        figure, written = Canvas((4.6, height), layout="constrained"), io.StringIO()
         draw(figure if whole else figure.add_subplot())
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(written, format="svg", transparent=True, metadata=nothing)
