@@ -193,7 +193,7 @@ def test_inputs_that_are_not_gaussian(change):
         ({"activation": "swish"}, "unknown_activation"),
         ({"positive": "no"}, "invalid_parameter"),
         ({"fit_bias": 1.5}, "invalid_parameter"),
-        ({"activation": 3}, "not_an_activation"),
+        ({"activation": 3}, "unknown_activation"),
         ({"n_components": 0}, "invalid_parameter"),
         ({"n_components": "many"}, "invalid_parameter"),
         ({"n_components": 600}, "too_few_rows"),

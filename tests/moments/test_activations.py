@@ -102,7 +102,7 @@ def test_coefficients_beyond_the_table_are_integrated():
         (lambda u: 1.0, "function_not_integrable"),
         (math.exp, "function_not_integrable"),
         ("swish", "unknown_activation"),
-        (3, "not_an_activation"),
+        (3, "unknown_activation"),
     ],
 )
 def test_what_is_no_activation(given, code):

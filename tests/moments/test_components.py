@@ -18,9 +18,7 @@ from implicitmoments.moments import (
 )
 from implicitmoments.moments.chain import Frame, SymmetricChain, open_window
 from implicitmoments.moments.components import (
-    cube_sum,
     decompose,
-    fill_cube,
     refine,
     symmetrise,
     whitened_sixth,
@@ -296,14 +294,6 @@ def test_the_whitened_sixth_moment_equals_explicit_tensors(weighted, height, rng
     # rows have no order in blocks of one size: weights of rows stay with them
     found = whitened_sixth(rows, window, W).value
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("k", [1, 5, 19])
-def test_cube_sums(k, rng, xp):
-    rows, c = rng.normal(size=(30, k)), rng.normal(size=(30, 1))
-    made = fill_cube(np.asarray(cube_sum(xp.asarray(rows), xp.asarray(c))))
-    expected = np.einsum("n,na,nb,nc->abc", c[:, 0], rows, rows, rows)
-    np.testing.assert_allclose(made, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 40])

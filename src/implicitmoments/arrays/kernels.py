@@ -148,14 +148,14 @@ def dot_rows(left: Array, right: Array) -> Array:
 
 def pair_rows(rows: Array) -> Array:
     """Return products of pairs i ≤ j per row, ``(n, k)`` to ``(n, k (k + 1) / 2)``, j fastest."""
-    xp = namespace_of(rows)
-    n, k = rows.shape
-    pairs = xp.empty((n, k * (k + 1) // 2), dtype=rows.dtype, device=rows.device)
+    xp, columns = namespace_of(rows), turned(rows)  # by columns: copies of long rows are fast
+    k, n = columns.shape
+    pairs = xp.empty((k * (k + 1) // 2, n), dtype=rows.dtype, device=rows.device)
     start = 0
     for i in range(k):
-        multiply_into(pairs[:, start : start + k - i], rows[:, i : i + 1], rows[:, i:])
+        multiply_into(pairs[start : start + k - i, :], columns[i : i + 1, :], columns[i:, :])
         start += k - i
-    return pairs
+    return xp.matrix_transpose(pairs)
 
 
 def row_keys(x: Array) -> Array:

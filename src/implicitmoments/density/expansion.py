@@ -46,7 +46,6 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.moments.chain import (
     SymmetricChain,
-    assemble_form,
     contracted_forms,
     open_window,
     split_order,
@@ -325,7 +324,7 @@ def average_moments(
     sums, found = rows.fold(measure, width=width, what=f"coefficients to degree {highest}"), {}
     for a, b, r in splits:
         means = [to_numpy(sums[f"{a},{b},{r},{n}"]) for n in range(a + 1)]
-        found[a, b, r] = to_numpy(assemble_form(chain, means, a, b)) / float(sums["total"])
+        found[a, b, r] = to_numpy(chain.assemble(means, a, b)) / float(sums["total"])
     return found
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import array_api_compat
 import numpy as np
 from scipy.special import ndtr
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import TINY, Array, Floats, move_like, namespace_of, to_numpy
 from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import InputError, InputTypeError, Note
 from implicitmoments.rows import Block, Rows, Table, Whitening
@@ -25,9 +25,7 @@ from implicitmoments.validation import check_number, check_positive_number
 
 Function: TypeAlias = Callable[[Array], Array]
 
-ORDERS = 48  # tabulated; higher orders are integrated when they are needed
 HIGHEST_DEGREE = 20  # of a sum of activations
-LARGEST_ERROR = 1e-7  # relative; above it quadrature has failed
 
 
 @dataclass(frozen=True)
@@ -65,23 +63,19 @@ class Activation:
         """Apply the function; the result has the library and precision of u."""
         if isinstance(u, np.ndarray):
             return np.asarray(self.function(u), dtype=u.dtype)
-        library = type(u).__module__.split(".")[0]
         try:
             value: Any = self.function(u)
-            if type(value) is type(u):
-                return namespace_of(u).astype(value, u.dtype, copy=False)
-            reason: object = f"it returns {type(value).__name__}"
         except (TypeError, ValueError, RuntimeError, AttributeError) as error:
-            reason = error
+            value = error
+        if type(value) is type(u):
+            return namespace_of(u).astype(value, u.dtype, copy=False)
         raise InputTypeError(
             "activation_needs_numpy",
-            "the activation {name} does not support arrays of {library} ({reason}); named "
-            "activations do: {names}. Pass the rows as NumPy arrays, or write the function with "
-            "array_api_compat.array_namespace(u)",
+            "the activation {name} does not support {library} arrays (it gives a {kind}); pass "
+            "the rows as NumPy arrays, or write it with array_api_compat.array_namespace(u)",
             name=self.name,
-            library=library,
-            reason=reason,
-            names=", ".join(map(repr, NAMED)),
+            library=type(u).__module__.split(".")[0],
+            kind=type(value).__name__,
         )
 
     def __repr__(self) -> str:
@@ -114,9 +108,10 @@ class Activation:
         float
             0 where it is below the error of quadrature.
         """
-        if order <= ORDERS:
-            return float(self._table.coefficients[order])
-        return float(integrate(self.function, order, self.name).coefficients[order])
+        known = self._table.coefficients
+        if order >= len(known):
+            known = integrate(self.function, order, self.name).coefficients
+        return float(known[order])
 
     def has_order(self, order: int) -> bool:
         """Return whether labels carry information about the moment of an order.
@@ -147,11 +142,10 @@ class Activation:
 
     @cached_property
     def _table(self) -> Quadrature:
-        return integrate(self.function, ORDERS, self.name)
+        return integrate(self.function, 48, self.name)  # higher orders when they are needed
 
 
-@dataclass(frozen=True, eq=False)
-class Quadrature:
+class Quadrature(NamedTuple):
     """Hermite coefficients of a function by quadrature."""
 
     coefficients: Floats  # (order + 1,), exactly 0 where they are below the error
@@ -160,14 +154,7 @@ class Quadrature:
     error: float
 
 
-def integrate(
-    function: Function,
-    order: int,
-    name: str = "the activation",
-    *,
-    deepest: int = 44,
-    most_panels: int = 20_000,
-) -> Quadrature:
+def integrate(function: Function, order: int, name: str = "the activation") -> Quadrature:
     """Integrate a function against Hermite polynomials of orders 0 to ``order``.
 
     Panels are halved until a panel and its two halves agree, so they accumulate at kinks and
@@ -180,6 +167,7 @@ def integrate(
     >>> found.error < 1e-10
     True
     """
+    largest_error = 1e-7  # relative; above it quadrature has failed
     # √φ falls below 1e-16 beyond the turning point 2√t of h_t √φ
     reach = math.ceil(2 * math.sqrt(order) + 12)
     # panels do not start at round numbers, where kinks would be missed
@@ -188,29 +176,25 @@ def integrate(
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         whole = _panels(function, left, right, order, name)
     squares = whole[:, -1]
-    size = math.sqrt(max(float(np.sum(squares)), np.finfo(float).tiny))
+    size = math.sqrt(max(float(np.sum(squares)), TINY))
     # the mean square is not finite, or most of it lies at the border
-    if not (math.isfinite(size) and max(squares[0], squares[-1]) <= LARGEST_ERROR * size**2):
+    if not (math.isfinite(size) and max(squares[0], squares[-1]) <= largest_error * size**2):
         raise _not_integrable(name, "its mean square under N(0, 1) is not finite")
     tolerance = 1e-15 * np.append(np.full(order + 1, size), size**2)
-    total, error, n_panels = np.zeros(order + 2), np.zeros(order + 2), 0
-    for depth in range(deepest + 1):
+    total, error, halvings = np.zeros(order + 2), np.zeros(order + 2), 0
+    while len(left):
         middle = (left + right) / 2
         first = _panels(function, left, middle, order, name)
         second = _panels(function, middle, right, order, name)
-        difference = np.abs(whole - first - second)
-        n_panels += len(left)
-        last = depth == deepest or n_panels > most_panels
-        split = (difference > tolerance).any(axis=1) & (not last)
+        difference, halvings = np.abs(whole - first - second), halvings + 1
+        may_split = halvings < 45 and len(left) < 2_000
+        split = (difference > tolerance).any(axis=1) & may_split
         total += (first + second)[~split].sum(axis=0)
         error += difference[~split].sum(axis=0)
-        if not split.any():
-            break
-        left = np.concatenate([left[split], middle[split]])
-        right = np.concatenate([middle[split], right[split]])
+        left, right = np.append(left[split], middle[split]), np.append(middle[split], right[split])
         whole = np.concatenate([first[split], second[split]])
     worst = float(error[:-1].max())
-    if not worst <= LARGEST_ERROR * size:
+    if not worst <= largest_error * size:
         raise _not_integrable(name, "it has too many jumps, or is random")
     coefficients = total[:-1]
     small = np.abs(coefficients) <= max(10 * worst, 100 * np.finfo(float).eps * size)
@@ -242,8 +226,7 @@ def _values(function: Function, u: Floats, name: str) -> Floats:
     if values.shape != u.shape:
         raise _not_integrable(name, f"it returned shape {values.shape} for {len(u)} numbers")
     if not np.isfinite(values).all():
-        where = float(u[~np.isfinite(values)][0])
-        raise _not_integrable(name, f"it is not finite at {where:.6g}")
+        raise _not_integrable(name, f"it is not finite at {u[~np.isfinite(values)][0]:.6g}")
     return values
 
 
@@ -400,7 +383,7 @@ def as_activation(given: str | Activation | Function) -> Activation:
         return given
     if isinstance(given, str) and given in NAMED:
         return NAMED[given]()
-    if isinstance(given, str):
+    if isinstance(given, str) or not callable(given):
         raise InputError(
             "unknown_activation",
             "activation={given!r} is unknown; expected one of {named}, cosine(frequency, phase) "
@@ -408,16 +391,9 @@ def as_activation(given: str | Activation | Function) -> Activation:
             given=given,
             named=", ".join(map(repr, NAMED)),
         )
-    if callable(given):
-        made = Activation(str(getattr(given, "__name__", "activation")), given)
-        _ = made._table  # integrates the function, so that its errors are found here
-        return made
-    raise InputTypeError(
-        "not_an_activation",
-        "activation must be a name such as 'relu', an Activation or a function of an array, got "
-        "{given!r}",
-        given=given,
-    )
+    made = Activation(str(getattr(given, "__name__", "activation")), given)
+    _ = made._table  # integrates the function, so that its errors are found here
+    return made
 
 
 class ActivationSumProblem(HermiteProblem):
@@ -533,26 +509,24 @@ def largest_degree(
     if not any(map(activation.has_order, range(2, HIGHEST_DEGREE + 1))):
         raise InputError(
             "activation_linear",
-            "{name} is linear: its Hermite coefficients above order 1 vanish, and a sum of linear "
-            "functions is one linear function; use linear regression",
+            "{name} is linear, and so is a sum of it; use linear regression",
             name=activation.name,
         )
     if biased:
         return at_most
-    present = [activation.has_order(t) for t in range(at_most + 2)]
-    missing = (n for n in range(1, at_most + 1, 2) if not (present[n] or present[n + 1]))
+    # a degree needs a moment of its own order or of the next, if it is odd
+    missing = (
+        n for n in range(1, at_most + 1, 2) if not any(map(activation.has_order, (n, n + 1)))
+    )
     largest = next(missing, at_most + 1) - 1
     if largest < least:
         raise InputError(
             "coefficient_zero",
-            "the Hermite coefficients of {name} of orders {order} and {after} are zero, and the "
-            "moment of one of them is needed for degree {degree} (Theorem 4.7); use a degree up "
-            "to {largest}, or another activation",
+            "the Hermite coefficients of {name} of orders {order} and {after} are zero, and "
+            "degree {degree} needs one of them (Theorem 4.7); use a degree up to {largest}, or "
+            "another activation",
             name=activation.name,
-            order=largest + 1,
-            after=largest + 2,
-            degree=least,
-            largest=largest,
+            **{"order": largest + 1, "after": largest + 2, "degree": least, "largest": largest},
         )
     return largest
 

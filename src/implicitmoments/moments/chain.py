@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy.special import fdtri
@@ -26,20 +26,12 @@ from implicitmoments.arrays import (
     eye_like,
     index_like,
     move_like,
-    multiply_into,
     namespace_of,
     outer_rows,
     pair_rows,
     to_numpy,
     turned,
 )
-
-Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-
-NEARLY_SYMMETRIC = 0.5  # eigenvalues of the compressed symmetriser; 1 is symmetric
-# Columns per panel of sorted quadruples: 5 to 8 are fastest on a CPU, 7 to 10 on an H200.
-PANEL = 8
-LEVEL = 1e-4  # of the test that a negative eigenvalue is noise, which every fit makes
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,33 +137,26 @@ class SymmetricChain:
         """
         xp = namespace_of(points)
         carried = [xp.ones_like(points[:, :1])]
-        if self.steps:
-            carried.append(points if self.whole else points @ xp.matrix_transpose(self.steps[0]))
-        for n, step in enumerate(self.steps[1:], start=2):
-            if n == 2 and self.whole:  # x ⊗ x is symmetric: half of its entries are enough
-                image = pair_rows(points) @ xp.matrix_transpose(self._second_step_on_pairs)
-            else:
-                image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
-            image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
+        for n, step in enumerate(self.steps, start=1):
+            image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
+            if n > 1:
+                image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
             carried.append(image)
         return carried
 
-    @cached_property
-    def whole(self) -> bool:
-        """Whether the first step is the identity: all of R^p is kept."""
-        if not self.steps or self.dim(1) != self.p:
-            return False
-        return bool(namespace_of(self.noise).all(self.steps[0] == eye_like(self.p, self.noise)))
+    def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
+        r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
 
-    @cached_property
-    def _second_step_on_pairs(self) -> Array:
-        """The second step (k_2, p (p + 1) / 2) on products of pairs i ≤ j of a point."""
-        xp, p = namespace_of(self.noise), self.p
-        step = split_slot(self.steps[1], p)
-        i, j = np.triu_indices(p)
-        both = xp.reshape(step + xp.permute_dims(step, (0, 2, 1)), (step.shape[0], p * p))
-        halves = move_like(np.where(i == j, 0.5, 1.0), step)
-        return xp.take(both, index_like(i * p + j, step), axis=1) * halves[None, :]
+        From the means (k_{a-n}, k_{b-n}) of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a. For
+        a = b = n it is :math:`\sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})`, with :math:`Q_j`
+        the mean of :math:`c\, p_j p_j^\top`.
+        """
+        coefficients = mixed_coefficients(a, b)
+        total = coefficients[a] * means[a]
+        for j in range(1, a + 1):  # Horner's scheme in the lift
+            lifted = lift(total, self.steps[j - 1], self.steps[b - a + j - 1], self.noise)
+            total = lifted + coefficients[a - j] * means[a - j]
+        return total
 
     def symmetriser(self) -> Array:
         r"""Return :math:`\Pi = (I + r \cdot \mathrm{swap})/(r+1)` on the window, (k_r·p, k_r·p).
@@ -180,9 +165,7 @@ class SymmetricChain:
         the others. ``swap[(a,j), (a',j')] = Σ_b φ[a,b,j'] φ[a',b,j]``.
         Symmetric tensors in the window are its eigenvectors of eigenvalue 1.
         """
-        r = self.order
-        xp = namespace_of(self.noise)
-        k, p = self.dim(r), self.p
+        r, k, p, xp = self.order, self.dim(self.order), self.p, namespace_of(self.noise)
         eye = eye_like(k * p, self.noise)
         if r == 0:
             return eye
@@ -266,41 +249,61 @@ def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    r"""The candidates for the next subspace: the nearly symmetric tensors of ``U_r ⊗ R^p``.
-
-    Over all of R^p they are the symmetric p × p matrices; their coordinates are the entries on and
-    above the diagonal, those above times :math:`\sqrt 2`.
-    """
+    r"""The candidates for the next subspace: the nearly symmetric tensors of ``U_r ⊗ R^p``."""
 
     chain: SymmetricChain
-    # (dim, k_r · p), orthonormal rows, eigenvectors of the symmetriser; None for all of R^p
-    basis: Array | None
+    basis: Any = None  # (dim, k_r · p), orthonormal rows, eigenvectors of the symmetriser
     symmetry: Array | None = None  # (dim,), their eigenvalues; None if all are 1
-
-    @property
-    def p(self) -> int:
-        """Length of a point."""
-        return self.chain.p
 
     @property
     def dim(self) -> int:
         """Number of coordinates."""
-        return self.p * (self.p + 1) // 2 if self.basis is None else int(self.basis.shape[0])
+        return int(self.basis.shape[0])
 
     def step(self, rows: Array) -> Array:
         """Return tensors given by coordinates (n, dim) as rows of a step of the chain."""
-        if self.basis is not None:
-            return rows @ self.basis
-        return namespace_of(rows).reshape(self.matrices(rows), (rows.shape[0], -1))
+        tensors: Array = rows @ self.basis
+        return tensors
 
-    def extend(self) -> SymmetricChain:
-        """Return the chain with all candidates as its last step."""
+    @cached_property
+    def extended(self) -> SymmetricChain:
+        """The chain with all candidates as its last step."""
         return self.chain.extend(self.step(eye_like(self.dim, self.chain.noise)))
+
+    @property
+    def width(self) -> int:
+        """Numbers computed for each row."""
+        return self.extended.width
+
+    def images(self, points: Array) -> list[Array]:
+        """Return the images of points (n, p) under the chain, the candidates last."""
+        return self.extended.images(points)
+
+    def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
+        """Return the matrix of M_{a+b} on U_a × candidates, as :meth:`SymmetricChain.assemble`."""
+        return self.extended.assemble(means, a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricMatrices(Window):
+    r"""All symmetric p × p matrices: the candidates over all of R^p.
+
+    Coordinates are the entries on and above the diagonal, those above times :math:`\sqrt 2`.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return self.chain.p * (self.chain.p + 1) // 2
+
+    def step(self, rows: Array) -> Array:
+        """Return matrices given by coordinates (n, dim) as rows of a step of the chain."""
+        return namespace_of(rows).reshape(self.matrices(rows), (rows.shape[0], -1))
 
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
         """Row and column of each coordinate of a symmetric matrix, and its factor."""
-        i, j = np.triu_indices(self.p)
+        i, j = np.triu_indices(self.chain.p)
         noise = self.chain.noise
         factors = move_like(np.where(i == j, 1.0, math.sqrt(2.0)), noise)
         return index_like(i, noise), index_like(j, noise), factors
@@ -308,16 +311,31 @@ class Window:
     def coordinates(self, matrix: Array) -> Array:
         """Turn a symmetric matrix (p, p) into coordinates (dim,)."""
         i, j, factors = self.pairs
-        return namespace_of(matrix).take(flat(matrix), i * self.p + j, axis=0) * factors
+        entries = namespace_of(matrix).reshape(matrix, (-1,))
+        return namespace_of(matrix).take(entries, i * self.chain.p + j, axis=0) * factors
 
     def matrices(self, coordinates: Array) -> Array:
         """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
-        xp, p = namespace_of(coordinates), self.p
-        i, j = np.triu_indices(p)
-        place = np.empty((p, p), dtype=np.int64)
-        place[i, j] = place[j, i] = np.arange(len(i))
-        scaled = coordinates / move_like(self.pairs[2], coordinates)[None, :]
-        return xp.reshape(xp.take(scaled, index_like(place.ravel(), scaled), axis=1), (-1, p, p))
+        factors = move_like(self.pairs[2], coordinates)[None, :]
+        return symmetric_matrices(coordinates / factors, self.chain.p)
+
+    @property
+    def width(self) -> int:
+        """Numbers computed for each row."""
+        return self.dim
+
+    def images(self, points: Array) -> list[Array]:
+        r"""Return 1, points (n, p), and coordinates of :math:`x x^\top - J`."""
+        squares = pair_rows(points)
+        squares *= self.pairs[2][None, :]
+        squares -= self.coordinates(self.chain.noise)[None, :]
+        return [namespace_of(points).ones_like(points[:, :1]), points, squares]
+
+    def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
+        r"""Return M_4, :math:`Q_2 - 4\, Q_1 \otimes_s J + 2\, Q_0\, J \otimes_s J`."""
+        if (a, b) != (2, 2):
+            return self.extended.assemble(means, a, b)
+        return means[0] + self.lift(2 * means[2] * self.chain.noise - 4 * means[1])
 
     def lift(self, matrix: Array) -> Array:
         r"""Return the symmetric product :math:`A \otimes_s J` of a matrix with the noise.
@@ -335,115 +353,27 @@ class Window:
         product = half(matrix, self.chain.noise) + half(self.chain.noise, matrix)
         return factors[:, None] * factors[None, :] * product / 4
 
-    def fourth_moment(self, quadruples: Array, square: Array, mass: Array) -> Array:
-        r"""Return M_4 on symmetric matrices, (dim, dim).
 
-        From the means of sorted products :math:`x_a x_b x_c x_d`, of :math:`x x^\top` and of 1,
-        all with the weights of order 4. With q and j the coordinates of :math:`x x^\top` and J
-        it is :math:`E[(q - j)(q - j)^\top] - 4\, E[x x^\top] \otimes_s J + 2\, J \otimes_s J`.
-        """
-        xp, noise = namespace_of(square), self.chain.noise
-        places = index_like(quadruple_places(self.p).ravel(), square)
-        raw = xp.reshape(xp.take(quadruples, places, axis=0), (self.dim, self.dim))
-        factors, j = self.pairs[2], self.coordinates(noise)
-        across = j[:, None] * (self.coordinates(square) - j * (mass / 2))[None, :]
-        product = raw * factors[:, None] * factors[None, :]
-        lifted = self.lift(2 * mass * noise - 4 * square)
-        return product - across - xp.matrix_transpose(across) + lifted
+def symmetric_matrices(entries: Array, p: int) -> Array:
+    """Return symmetric matrices (n, p, p) from their entries i ≤ j, (n, p (p + 1) / 2)."""
+    i, j = np.triu_indices(p)
+    place = np.empty((p, p), dtype=np.int64)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    xp = namespace_of(entries)
+    return xp.reshape(xp.take(entries, index_like(place.ravel(), entries), axis=1), (-1, p, p))
 
 
-def flat(array: Array) -> Array:
-    """Return the entries of an array in one row."""
-    return namespace_of(array).reshape(array, (-1,))
-
-
-def open_window(chain: SymmetricChain, k: int, near: float = NEARLY_SYMMETRIC) -> Window:
+def open_window(chain: SymmetricChain, k: int, near: float = 0.5) -> Window:
     """Return the directions over a chain that the symmetriser keeps above ``near``, at least k."""
     if chain.order == 0:
         return Window(chain, eye_like(chain.p, chain.noise))
-    if chain.order == 1 and chain.whole:
-        return Window(chain, None)
+    if chain.order == 1 and chain.dim(1) == chain.p:
+        return SymmetricMatrices(chain)
     values, vectors = descending_eigh(chain.symmetriser())
     symmetric = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > near)
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(symmetric, k), room, int(values.shape[0]))
     return Window(chain, turned(vectors[:, :kept]), values[:kept])
-
-
-def assemble_form(chain: SymmetricChain, means: Sequence[Array], a: int, b: int) -> Array:
-    r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
-
-    From the means (k_{a-n}, k_{b-n}) of :math:`c\, p_{a-n} p_{b-n}^\top` for n = 0, …, a. For
-    a = b = n it is :math:`\sum_l (-1)^l\, l! \binom{n}{l}^2 L^l(Q_{n-l})`, with :math:`Q_j` the
-    mean of :math:`c\, p_j p_j^\top`.
-    """
-    coefficients = mixed_coefficients(a, b)
-    total = coefficients[a] * means[a]
-    for j in range(1, a + 1):  # Horner's scheme in the lift
-        lifted = lift(total, chain.steps[j - 1], chain.steps[b - a + j - 1], chain.noise)
-        total = lifted + coefficients[a - j] * means[a - j]
-    return total
-
-
-def sum_quadruples(points: Array, weighted: Array) -> Array:
-    r"""Sum :math:`x_a x_b x_c x_d` over rows, for a ≤ b ≤ c ≤ d; some others too.
-
-    A fourth moment does not depend on the order of its slots, so a third of all products of two
-    pairs is enough. Columns b are taken in panels of ``PANEL``. Each panel is the product of all
-    pairs (a, b) with all pairs (c, d) from its first column on.
-
-    Parameters
-    ----------
-    points, weighted : arrays of shape (n, p)
-        The points, and the points times their weights.
-
-    Returns
-    -------
-    array of shape (n_quadruples,)
-        The panels one after the other, at the places of ``quadruple_places``.
-    """
-    xp, p = namespace_of(points), int(points.shape[1])
-    right, left = turned(points), turned(weighted)
-    later, starts = _later_pairs(left, right), _starts(p)
-    panels = []
-    for first in range(0, p, PANEL):
-        columns = range(first, min(first + PANEL, p))
-        earlier = xp.concat([right[b, :][None, :] * right[: b + 1, :] for b in columns])
-        panels.append(flat(earlier @ xp.matrix_transpose(later[starts[first] :, :])))
-    return xp.concat(panels)
-
-
-def _later_pairs(left: Array, right: Array) -> Array:
-    """Return the products of column c with columns d ≥ c, written in place: (pairs, n)."""
-    xp, starts = namespace_of(right), _starts(int(right.shape[0]))
-    made = xp.empty((starts[-1], right.shape[1]), dtype=right.dtype, device=right.device)
-    for c in range(len(starts) - 1):
-        multiply_into(made[starts[c] : starts[c + 1], :], left[c, :][None, :], right[c:, :])
-    return made
-
-
-@cache
-def quadruple_places(p: int) -> Integers:
-    """Return where ``sum_quadruples`` has the product of two pairs, (dim, dim)."""
-    i, j = np.triu_indices(p)
-    slots = np.broadcast_arrays(i[:, None], j[:, None], i[None, :], j[None, :])
-    a, b, c, d = np.sort(np.stack(slots), axis=0)
-    starts, offset = np.array(_starts(p)), 0
-    places = np.empty(a.shape, dtype=np.int64)
-    for first in range(0, p, PANEL):
-        last = min(first + PANEL, p)
-        inside = (b >= first) & (b < last)
-        width = int(starts[p] - starts[first])
-        row = (b * (b + 1) - first * (first + 1)) // 2 + a
-        column = starts[c] - starts[first] + d - c
-        places[inside] = (offset + row * width + column)[inside]
-        offset += (last * (last + 1) - first * (first + 1)) // 2 * width
-    return places
-
-
-def _starts(p: int) -> list[int]:
-    """Return the first place of pairs (c, ·) among the pairs c ≤ d in order, and their number."""
-    return [c * p - c * (c - 1) // 2 for c in range(p + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,15 +447,15 @@ def noise_floor(moment: SplitMean, vectors: Array, k: int) -> float:
     return float(xp.max(sizes))
 
 
-def largest_noise(moment: SplitMean) -> float:
+def largest_noise(moment: SplitMean, level: float = 1e-4) -> float:
     """Return what the eigenvalues of noise alone rarely exceed, by split halves.
 
     The Frobenius norm of half their difference is distributed as that of the noise, which is not
     below its eigenvalues. If the noise is Gaussian and equally large in all directions of the
     symmetric matrices, the ratio of squared norms has an F distribution with their dimension as
-    degrees of freedom, and the probability is at most ``LEVEL``.
+    degrees of freedom, and the probability is at most ``level``.
     """
     difference = moment.half_difference
     dimension = difference.shape[0] * (difference.shape[0] + 1) / 2
-    factor = math.sqrt(float(fdtri(dimension, dimension, 1 - LEVEL)))
+    factor = math.sqrt(float(fdtri(dimension, dimension, 1 - level)))
     return factor * float(namespace_of(difference).linalg.matrix_norm(difference))

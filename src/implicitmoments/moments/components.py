@@ -30,9 +30,10 @@ from implicitmoments.moments.chain import (
     Frame,
     SplitMean,
     SymmetricChain,
-    Window,
+    SymmetricMatrices,
     leading_subspace,
     open_window,
+    symmetric_matrices,
 )
 from implicitmoments.moments.implicit import (
     MARGIN,
@@ -45,11 +46,6 @@ from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import Note, Notes
 from implicitmoments.rows import Sums
 
-LARGEST_WINDOW = 4_200  # coordinates of M_4: its square is held in memory
-LARGEST_RATIO = 0.15  # of second to first eigenvalue; more is no square of one vector
-LARGEST_ERROR = 0.3  # of a standard error to the distance to the nearest other component
-AT_THE_FLOOR = 1.05  # noise floors below which a component is noise
-CLEARLY_MORE = 1.5  # noise floors above which a (k+1)-st eigenvalue is a component
 SMALL = 1e-9  # relative: below it numbers are rounding
 
 
@@ -145,40 +141,43 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
     if problem.reduces:  # the part of the weights due to lower orders is noise
         view = replace(view, lower=estimate_moments(view, k, 4))
     low = find_frame(view, k)
-    nothing, nan = np.empty(0), np.full(k, np.nan)
     if k == 1 and problem.uniform:
         vector = problem.original_vectors(to_numpy(low.frame.center)[None])
         error, sure = np.array([np.linalg.norm(low.shift)]), np.ones(1, dtype=bool)
-        return Components(np.ones(1), vector, sure, error, Notes(), vector, nothing, 0.0)
-    window = open_window(SymmetricChain.whole_of(low.frame), k)
+        return Components(np.ones(1), vector, sure, error, Notes(), vector, np.empty(0), 0.0)
+    window = SymmetricMatrices(SymmetricChain.whole_of(low.frame))
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)
-    if max(k, window.dim) <= LARGEST_WINDOW and k <= window.dim:
+    largest = 4_200  # the square of the number of coordinates is held in memory
+    if k <= window.dim <= largest:
         return decode(replace(view, frame=low.frame), low, window, k, room, seed)
-    values = {"which": list(range(k)), "room": min(room, LARGEST_WINDOW)}
-    lost, vectors = np.zeros(k, dtype=bool), np.full((k, problem.n_features), np.nan)
-    notes = Notes([Note("components_unresolved", values)])
-    return Components(nan, vectors, lost, nan, notes, vectors, nothing, 0.0)
+    nan, lost = np.full((k, problem.n_features + 1), np.nan), np.zeros(k, dtype=bool)
+    notes = Notes(
+        [Note("components_unresolved", {"which": [*range(k)], "room": min(room, largest)})]
+    )
+    return Components(nan[:, 0], nan[:, 1:], lost, nan[:, 0], notes, nan[:, 1:], np.empty(0), 0.0)
 
 
 def decode(
-    rows: FramedRows, low: DecodingFrame, window: Window, k: int, room: int, seed: int
+    rows: FramedRows, low: DecodingFrame, window: SymmetricMatrices, k: int, room: int, seed: int
 ) -> Components:
     """Decode k components from moments of orders 4 and 6; at most ``room`` can be resolved."""
     # 1. M_4, and the whitening of its top k directions V.
-    moment = rows.even_moment(window)
+    moment = rows.positive_moment(window)
     top, fourth = leading_subspace(moment, window, k), moment.map(to_numpy)
-    largest = max(float(top.spectrum[0]), SMALL)
-    e, V = np.maximum(top.spectrum[:k], SMALL * largest), to_numpy(top.vectors)[:, :k]
+    e, V = (
+        np.maximum(top.spectrum[:k], SMALL * max(top.spectrum[0], SMALL)),
+        to_numpy(top.vectors)[:, :k],
+    )
     # 2. The whitened M_6, and its orthogonal components.
     sixth = whitened_sixth(rows, window, V / np.sqrt(e))
     U, values = decompose(sixth.value, seed)
     # 3. Each is the square of a vector; also of either half of the rows, up to sign.
     coordinates, ratios = read_vectors(low, window, (V * np.sqrt(e)) @ (U * values), fourth.value)
     halves = []
-    for i, half in enumerate(fourth.halves):
-        own = half_components(V, e, U, half, fourth.value, sixth.halves[i])
-        found = read_vectors(low, window, own, half)[0]
+    for own, array in zip(fourth.halves, sixth.halves, strict=True):
+        tensors = half_components(V, e, U, own, fourth.value, array)
+        found = read_vectors(low, window, tensors, own)[0]
         halves.append(found * sign_of(np.sum(found * coordinates, axis=1))[:, None])
     signs = find_signs(rows, window, V / np.sqrt(e), U, coordinates)
     # 4. Weights by least squares, and errors from the halves; the strongest component first.
@@ -188,17 +187,20 @@ def decode(
     strengths = weights * np.sum(coordinates**2, axis=1) ** 2 * unit
     found = low.original(coordinates * sign_of(signs)[:, None])
     vectors = problem.original_vectors(found)
-    moved = problem.original_vectors(found + low.deviations(*halves)) - vectors
+    errors = np.linalg.norm(
+        problem.original_vectors(found + low.deviations(*halves)) - vectors, axis=1
+    )
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
-    weights, vectors, errors = weights[order], vectors[order], np.linalg.norm(moved, axis=1)[order]
+    weights, vectors, errors = weights[order], vectors[order], errors[order]
     # 5. Components that are squares, beyond the noise, and apart from the others are resolved.
-    resolved = (ratios < LARGEST_RATIO) & (strengths > AT_THE_FLOOR * floor)
-    resolved = resolved[order] & (errors < LARGEST_ERROR * nearest(vectors)) & (k <= room)
+    is_square, is_signal = ratios < 0.15, strengths > 1.05 * floor
+    resolved = (is_square & is_signal)[order] & (errors < 0.3 * nearest(vectors)) & (k <= room)
     left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
     noise = max(float(np.linalg.norm(sixth.half_difference)), TINY)
     ratio = float(spectrum[k] / max(floor, TINY)) if k < len(spectrum) else 0.0
-    more = min(ratio, float(np.linalg.norm(left)) / noise) > CLEARLY_MORE
-    notes = Notes([Note("more_components_likely", {"k": k, "ratio": ratio})] if more else [])
+    notes = Notes()
+    if min(ratio, float(np.linalg.norm(left)) / noise) > 1.5:
+        notes.append(Note("more_components_likely", {"k": k, "ratio": ratio}))
     if not resolved.all():
         lost = np.flatnonzero(~resolved).tolist()
         notes.append(Note("components_unresolved", {"which": lost, "room": room}))
@@ -256,18 +258,15 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     problem, d = view.problem, view.problem.n_features
     splits = [s for s in ((0, 1), (1, 1)) if problem.has_order(sum(s))]
     forms = view.forms(SymmetricChain.whole_of(view.frame), splits)
-    means = {split: mean.map(to_numpy) for split, mean in forms.items()}
-    second = means[1, 1]
-    center: Floats = np.zeros(d)
-    shift: Floats = np.zeros(d)
+    second, center, shift = forms[1, 1].map(to_numpy), np.zeros(d), np.zeros(d)
     if problem.uniform:
-        first = means[0, 1].map(lambda mean: mean[0])
-        center, shift = to_numpy(first.value), to_numpy(first.half_difference)
-        moved = [
-            both - np.outer(own, center) - np.outer(center, own) + np.outer(center, center)
+        first = forms[0, 1].map(lambda mean: to_numpy(mean)[0])
+        center, shift = first.value, first.half_difference
+        moved = (
+            both - np.outer(own, center) - np.outer(center, own - center)
             for own, both in zip(first.halves, second.halves, strict=True)
-        ]
-        second = SplitMean((moved[0], moved[1]), second.counts)
+        )
+        second = SplitMean((next(moved), next(moved)), second.counts)
     top = leading_subspace(second, open_window(SymmetricChain((), np.eye(d)), k), k)
     V, e = top.vectors[:, :k], top.spectrum[:k]
     length = math.sqrt(max(float(np.sum(e)), 1e-6))
@@ -277,13 +276,12 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     # a direction below the noise floor contains no vector whose error matters
     clear, off = e > MARGIN * top.floor, np.eye(d) - basis.T @ basis
     inverse = np.where(clear, 1 / np.maximum(e, TINY), 0.0)
-    drift = inverse[:, None] * (V.T @ second.half_difference @ off)
-    leak = drift if d > k else np.zeros((d, d))
+    leak = inverse[:, None] * (V.T @ second.half_difference @ off) if d > k else off
     inside = basis @ second.value @ basis.T / length**2
     return DecodingFrame(frame, inside, int(np.sum(clear)), leak, shift @ off)
 
 
-def whitened_sixth(rows: FramedRows, window: Window, whitener: Floats) -> SplitMean:
+def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats) -> SplitMean:
     r"""Average M_6 through a whitener (dim, k) of symmetric matrices, (k, k, k).
 
     With :math:`A_a` the matrix of column a, :math:`p_a = x^\top A_a x - tr(A_a J)` and
@@ -294,31 +292,30 @@ def whitened_sixth(rows: FramedRows, window: Window, whitener: Floats) -> SplitM
 
     every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
     """
-    noise = window.chain.noise
-    chain = window.chain.extend(window.step(move_like(np.ascontiguousarray(whitener.T), noise)))
+    J = window.chain.noise
+    W, A = move_like(whitener, J), window.matrices(move_like(np.ascontiguousarray(whitener.T), J))
 
     def measure(points: Array, weights: Weights) -> Sums:
         xp, c = namespace_of(points), weights[6]
-        p = chain.images(points)[2]
+        squares = window.images(points)[2]
+        p = squares @ W
         ones = xp.ones_like(points[:, :1]) if c is None else c[:, None]
-        turned = xp.matrix_transpose(p * ones)
+        weighted = xp.matrix_transpose(p * ones)
         return {
-            "cube": cube_sum(p, ones),
-            "mass": xp.sum(ones),
+            "cube": weighted @ pair_rows(p),
+            "products": weighted @ squares,
+            "mean": xp.sum(weighted, axis=1),
             "square": xp.matrix_transpose(points * ones) @ points,
-            "mean": xp.sum(p * ones, axis=0),
-            "products": turned @ pair_rows(points),
+            "mass": xp.sum(ones),
         }
-
-    J = to_numpy(noise)
-    A = to_numpy(window.matrices(move_like(np.ascontiguousarray(whitener.T), noise)))
 
     def assemble(means: Sums) -> Sums:
         m = {name: np.asarray(to_numpy(mean), dtype=np.float64) for name, mean in means.items()}
-        products = move_like(m["products"] * to_numpy(window.pairs[2]), noise)
-        pxx = to_numpy(window.matrices(products))
-        lower = lower_terms(A, J, pxx, m["square"], m["mean"], float(m["mass"]))
-        return {"moment": symmetrise(fill_cube(m["cube"]) + lower)}
+        cube = to_numpy(symmetric_matrices(m["cube"], len(m["cube"])))
+        noise, mean = to_numpy(J), m["mean"]
+        pxx = to_numpy(window.matrices(m["products"])) + mean[:, None, None] * noise
+        lower = lower_terms(to_numpy(A), noise, pxx, m["square"], mean, float(m["mass"]))
+        return {"moment": symmetrise(cube + lower)}
 
     return rows.average([6], measure, assemble, "order 6", window.dim)["moment"]
 
@@ -333,23 +330,6 @@ def lower_terms(
     T = (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
     traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
     return np.asarray(T + 6 * traces[:, :, None] * mean)
-
-
-def cube_sum(rows: Array, weights: Array) -> Array:
-    """Return the sum of ``c · p ⊗ p ⊗ p`` over rows p, at a ≤ b and a ≤ c; 0 elsewhere."""
-    xp, k = namespace_of(rows), int(rows.shape[1])
-    cube = xp.zeros((k, k, k), dtype=rows.dtype, device=rows.device)
-    for a in range(k):
-        later = rows[:, a:]
-        cube[a, a:, a:] = xp.matrix_transpose(later) @ (later * (weights * rows[:, a : a + 1]))
-    return cube
-
-
-def fill_cube(array: Floats) -> Floats:
-    """Complete a cube sum from its entries (a, b, c) with a ≤ b ≤ c."""
-    a, b, c = np.sort(np.indices(array.shape), axis=0)
-    filled: Floats = array[a, b, c]
-    return filled
 
 
 def symmetrise(array: Floats) -> Floats:
@@ -407,7 +387,7 @@ def half_components(
 
 
 def read_vectors(
-    low: DecodingFrame, window: Window, tensors: Floats, fourth: Floats
+    low: DecodingFrame, window: SymmetricMatrices, tensors: Floats, fourth: Floats
 ) -> tuple[Floats, Floats]:
     r"""Return vectors (k, p) of their squares (dim, k), and second over first eigenvalues.
 
@@ -436,13 +416,13 @@ def read_vectors(
     return directions * np.sqrt(squared)[:, None], ratios
 
 
-def squares_of(window: Window, vectors: Floats) -> Floats:
+def squares_of(window: SymmetricMatrices, vectors: Floats) -> Floats:
     """Return v vᵀ in coordinates of the window, (k, dim)."""
     return np.asarray(pair_rows(vectors) * to_numpy(window.pairs[2]))
 
 
 def find_signs(
-    rows: FramedRows, window: Window, whitener: Floats, U: Floats, vectors: Floats
+    rows: FramedRows, window: SymmetricMatrices, whitener: Floats, U: Floats, vectors: Floats
 ) -> Floats:
     r"""Return +1, −1, or 0 if unknown, for vectors recovered from even powers without a height.
 

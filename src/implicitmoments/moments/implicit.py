@@ -17,6 +17,7 @@ import numpy as np
 from implicitmoments.arrays import (
     Array,
     Floats,
+    as_double,
     as_real_array,
     check_finite,
     dot_rows,
@@ -30,12 +31,10 @@ from implicitmoments.moments.chain import (
     SplitMean,
     SymmetricChain,
     Window,
-    assemble_form,
     contracted_forms,
     leading_subspace,
     open_window,
     split_order,
-    sum_quadruples,
 )
 from implicitmoments.moments.problems import HermiteProblem
 from implicitmoments.notes import InputError, InputTypeError, Note, Notes, warn_of
@@ -49,15 +48,13 @@ from implicitmoments.rows import (
     as_seed,
     blocks,
     shares_of,
+    weights_of,
 )
 from implicitmoments.validation import check_enough_rows, check_option, check_whole
 
 if TYPE_CHECKING:
     from implicitmoments.moments.components import Components
 
-HIGHEST_ORDER = 80  # the factorial of twice that is still a finite double
-LARGEST_EXPONENT = 300  # of ten, in a double
-SYMMETRIC = 1 - 1e-6  # eigenvalue of the compressed symmetriser, up to rounding
 OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
 MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
 
@@ -97,23 +94,16 @@ class FramedRows:
         self.problem.prepare(orders)
         halves = partial(self._sum_halves, orders, measure)
         sums = self.problem.rows.fold(halves, width=width, what=what, keyed=True)
-        by_half: tuple[Sums, Sums] = ({}, {})
-        for name, total in sums.items():
-            half, own = name.split(":")
-            by_half[int(half)][own] = total
-        counts = float(by_half[0].pop("n")), float(by_half[1].pop("n"))
+        counts = [float(sums[f"{half}:n"]) for half in (0, 1)]
         if min(counts) == 0:
             # one row, or all rows equal: the noise is taken as large as the mean
-            both = {
-                name: (by_half[0][name] + by_half[1][name]) / sum(counts) for name in by_half[0]
-            }
-            n = sum(counts) / 2
-            return {name: SplitMean((2 * m, 0 * m), (n, n)) for name, m in assemble(both).items()}
+            counts = [sum(counts) / 2] * 2
         first, second = (
-            assemble({name: total / count for name, total in one.items()})
-            for one, count in zip(by_half, counts, strict=True)
+            assemble({k[2:]: v / counts[half] for k, v in sums.items() if k[0] == str(half)})
+            for half in (0, 1)
         )
-        return {name: SplitMean((first[name], second[name]), counts) for name in first}
+        shares = counts[0], counts[1]
+        return {name: SplitMean((first[name], second[name]), shares) for name in first}
 
     def _sum_halves(
         self, orders: Sequence[int], measure: Callable[[Array, Weights], Sums], block: Block
@@ -123,14 +113,14 @@ class FramedRows:
         Halves are determined by a hash of the row, so they depend neither on the block size nor on
         the order of the rows, and equal rows are always in the same half.
         """
-        points, counts = self.frame.points(block["x"]), block.get("counts")
-        xp, weights = namespace_of(points), self._weights(orders, block)
+        points, weights = self.frame.points(block["x"]), self._weights(orders, block)
+        xp, counts = namespace_of(points), weights_of(block)
         shares, sums = shares_of(block, 2), dict[str, Array]()
         for half in (0, 1):
             (taken,) = xp.nonzero(shares == half)
             own = {t: c if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()}
-            n = taken.shape[0] if counts is None else xp.sum(xp.take(counts, taken, axis=0))
-            measured = {**measure(xp.take(points, taken, axis=0), own), "n": float(n)}
+            measured = measure(xp.take(points, taken, axis=0), own)
+            measured["n"] = xp.sum(as_double(xp.take(counts, taken, axis=0)))
             sums |= {f"{half}:{name}": value for name, value in measured.items()}
         return sums
 
@@ -144,9 +134,8 @@ class FramedRows:
             if weights is None:
                 found[order] = counts
                 continue
-            if tuple(weights.shape) != (n,):
+            if (shape := tuple(weights.shape)) != (n,):
                 template = "the weight of order {order} has shape {shape}, expected ({n},)"
-                shape = tuple(weights.shape)
                 raise InputError("wrong_shape", template, order=order, shape=shape, n=n)
             check_finite(weights, f"the weight of order {order}")
             lower = {m: answer for m, answer in known.items() if m < order}
@@ -154,7 +143,9 @@ class FramedRows:
             found[order] = weights if counts is None else weights * counts
         return found
 
-    def forms(self, chain: SymmetricChain, splits: Sequence[Split]) -> dict[Split, SplitMean]:
+    def forms(
+        self, chain: SymmetricChain | Window, splits: Sequence[Split]
+    ) -> dict[Split, SplitMean]:
         """Average M_{a+b} on U_a × U_b for pairs (a, b) with a ≤ b, in one pass."""
 
         def measure(points: Array, weights: Weights) -> Sums:
@@ -168,38 +159,24 @@ class FramedRows:
 
         def assemble(means: Sums) -> Sums:
             terms = {(a, b): [means[f"{a},{b},{n}"] for n in range(a + 1)] for a, b in splits}
-            return {f"{a},{b}": assemble_form(chain, terms[a, b], a, b) for a, b in splits}
+            return {f"{a},{b}": chain.assemble(terms[a, b], a, b) for a, b in splits}
 
         orders = sorted({a + b for a, b in splits})
         means = self.average(orders, measure, assemble, "moments", chain.width)
         return {(a, b): means[f"{a},{b}"] for a, b in splits}
 
-    def even_moment(self, window: Window) -> SplitMean:
-        """Average M_2n on the candidates for U_n."""
-        n = window.chain.order + 1
-        if window.basis is not None:
-            return self.forms(window.extend(), [(n, n)])[n, n]
+    def positive_moment(self, window: Window, *, odd: bool = False) -> SplitMean:
+        r"""Average :math:`M_{2n}` on the candidates for U_n, or :math:`M_{2n-1}` if ``odd``.
 
-        def measure(points: Array, weights: Weights) -> Sums:
-            xp, c = namespace_of(points), weights[4]
-            weighted = points if c is None else points * c[:, None]
-            square = xp.matrix_transpose(weighted) @ points
-            mass = points.shape[0] if c is None else xp.sum(c)
-            return {"quadruples": sum_quadruples(points, weighted), "square": square, "mass": mass}
-
-        def assemble(means: Sums) -> Sums:
-            return {"moment": window.fourth_moment(**means)}
-
-        return self.average([4], measure, assemble, "order 4", window.dim)["moment"]
-
-    def odd_moment(self, window: Window) -> SplitMean:
-        r"""Average :math:`M_{2n-1}` as a positive matrix on the candidates for U_n.
-
-        As a matrix on :math:`U_{n-1}` × candidates, :math:`F = U s V^\top`, its right singular
-        vectors span :math:`U_n`: the eigenvectors of :math:`V U^\top F`, a linear map of F.
+        As a matrix on :math:`U_{n-1}` × candidates, :math:`M_{2n-1} = F = U s V^\top`, its
+        right singular vectors span :math:`U_n`: the eigenvectors of :math:`V U^\top F`, a linear
+        map of F.
         """
         n = window.chain.order + 1
-        found = self.forms(window.extend(), [(n - 1, n)])[n - 1, n]
+        split = n - odd, n
+        found = self.forms(window, [split])[split]
+        if not odd:
+            return found
         xp = namespace_of(found.value)
         left, _, right = xp.linalg.svd(found.value, full_matrices=False)
         return found.map(lambda form: xp.matrix_transpose(left @ right) @ form)
@@ -485,7 +462,7 @@ def implicit_moments(
             kind=type(problem).__name__,
         )
     k = check_whole("n_components", n_components, 1)
-    check_whole("order", order, 1, HIGHEST_ORDER)
+    check_whole("order", order, 1, 80)  # the factorial of twice that is still a finite double
     check_option("subspace", subspace, ("positive", "singular"))
     check_orders(problem, [order])
     check_enough_rows(problem.rows.kept, k, max(k, 2))
@@ -512,18 +489,19 @@ def estimate_moments(
     problem, frame = view.problem, view.frame
     chain, levels = SymmetricChain((), frame.noise), max(1, split_order(order)[1])
     splits = [split_order(n) for n in range(order + 1) if problem.has_order(n)]
-    if problem.reduces:
-        view = replace(view, lower=_mean_and_slope(view))
-    reports, ranks, kept = list[StepReport](), [1], dict[Split, Array]()
+    if problem.reduces:  # most of a label is its mean and slope
+        first = [split for split in splits if sum(split) < 2]
+        whole = SymmetricChain.whole_of(frame)
+        view = replace(view, lower=_moments_on(view, k, whole, first, [1, frame.p]))
+    reports, ranks = list[StepReport](), [1]
     for n in range(1, levels + 1):
-        # The candidates for U_n.
-        rows = replace(view, frame=frame)
-        window = open_window(chain, OVERSAMPLING * k) if wide else open_window(chain, k, SYMMETRIC)
+        # The candidates for U_n: up to rounding symmetric, or more of them.
+        window = open_window(chain, OVERSAMPLING * k) if wide else open_window(chain, k, 1 - 1e-6)
         # M_2n on them; an odd activation has M_{2n−1} instead, which at order 1 is one direction.
         odd = not problem.has_order(2 * n) and problem.has_order(2 * n - 1)
         odd = odd and (n > 1 or k >= window.dim)
         check_orders(problem, [2 * n - odd])
-        moment = rows.odd_moment(window) if odd else rows.even_moment(window)
+        moment = replace(view, frame=frame).positive_moment(window, odd=odd)
         # Its top directions. Those above the noise enter the moments; the next step uses more.
         top = leading_subspace(moment, window, k, subspace)
         sizes = np.abs(top.spectrum[:k]) if subspace == "singular" else top.spectrum[:k]
@@ -539,20 +517,24 @@ def estimate_moments(
             frame, chain = _reframe(frame, basis, moment.value, order)
         else:
             chain = chain.extend(window.step(basis))
-        if problem.reduces:  # the moments known so far leave the weights of higher orders
-            new = [split for split in splits if split[1] <= n and split not in kept]
-            kept |= _leading(replace(view, frame=frame).forms(chain, new), ranks)
-            view = replace(view, lower=ImplicitMoments(problem, k, frame, chain, dict(kept)))
-    kept = _leading(replace(view, frame=frame).forms(chain, splits), ranks)
-    return ImplicitMoments(problem, k, frame, chain, kept, tuple(reports))
+        if problem.reduces and n < levels:  # what is known leaves the weights of higher orders
+            known = [split for split in splits if split[1] <= n]
+            view = replace(
+                view, lower=_moments_on(replace(view, frame=frame), k, chain, known, ranks)
+            )
+    found = _moments_on(replace(view, frame=frame), k, chain, splits, ranks)
+    return replace(found, steps=tuple(reports))
 
 
-def _mean_and_slope(view: FramedRows) -> ImplicitMoments:
-    """Estimate orders 0 and 1 before any subspace is known: most of a label is its mean."""
-    chain = SymmetricChain.whole_of(view.frame)
-    means = view.forms(chain, [(0, n) for n in (0, 1) if view.problem.has_order(n)])
-    forms = {split: mean.value for split, mean in means.items()}
-    return ImplicitMoments(view.problem, 1, view.frame, chain, forms)
+def _moments_on(
+    rows: FramedRows, k: int, chain: SymmetricChain, splits: list[Split], ranks: list[int]
+) -> ImplicitMoments:
+    """Average moments on subspaces, and set entries to 0 that are below the noise."""
+    forms = dict[Split, Array]()
+    for (a, b), mean in rows.forms(chain, splits).items():
+        forms[a, b] = namespace_of(mean.value).zeros_like(mean.value)
+        forms[a, b][: ranks[a], : ranks[b]] = mean.value[: ranks[a], : ranks[b]]
+    return ImplicitMoments(rows.problem, k, rows.frame, chain, forms)
 
 
 def _reframe(
@@ -561,9 +543,9 @@ def _reframe(
     """Return the frame of the span of a basis, scaled by the length of the hidden vectors."""
     xp = namespace_of(basis)
     along = xp.linalg.diagonal(basis @ moment @ xp.matrix_transpose(basis))
-    length = float(xp.sum(xp.abs(along)))  # weights of both signs may cancel
-    scale = math.sqrt(length) if length > 0 else 1.0
-    if abs(math.log10(scale)) * 2 * order > LARGEST_EXPONENT:
+    # weights of both signs may cancel
+    scale = math.sqrt(float(xp.sum(xp.abs(along)))) or 1.0
+    if abs(math.log10(scale)) * 2 * order > 300:  # powers of ten in a double
         raise InputError(
             "lengths_out_of_range",
             "the hidden vectors have length {scale:.2g}, too large or too small for moments of "
@@ -572,12 +554,3 @@ def _reframe(
         )
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
     return reduced, SymmetricChain.whole_of(reduced)
-
-
-def _leading(means: Mapping[Split, SplitMean], ranks: list[int]) -> dict[Split, Array]:
-    """Keep the entries of each form in the directions above the noise, and set others to 0."""
-    found = {}
-    for (a, b), mean in means.items():
-        found[a, b] = namespace_of(mean.value).zeros_like(mean.value)
-        found[a, b][: ranks[a], : ranks[b]] = mean.value[: ranks[a], : ranks[b]]
-    return found
