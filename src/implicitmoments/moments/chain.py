@@ -169,10 +169,8 @@ class SymmetricChain:
         eye = eye_like(k * p, self.noise)
         if r == 0:
             return eye
-        # rows (a, j'), columns b, so that the Gram matrix is indexed (a, j', a', j)
-        slots = xp.permute_dims(split_slot(self.steps[-1], p), (0, 2, 1))
-        split = xp.reshape(slots, (k * p, self.dim(r - 1)))
-        products = xp.reshape(split @ xp.matrix_transpose(split), (k, p, k, p))
+        step = split_slot(self.steps[-1], p)
+        products = xp.tensordot(step, step, axes=((1,), (1,)))  # (a, j', a', j)
         swap = xp.reshape(xp.permute_dims(products, (0, 3, 2, 1)), (k * p, k * p))
         return (eye + r * swap) / (r + 1)
 
@@ -185,11 +183,8 @@ def split_slot(step: Array, p: int) -> Array:
 def contract(before: Array, after: Array, noise: Array) -> Array:
     """Contract the slots of two successive steps through the noise: (k_n, k_{n-2})."""
     xp, p = namespace_of(noise), noise.shape[0]
-    first, second = split_slot(before, p), split_slot(after, p)
-    # Σ_{a,l} second[o, a, l] (J · first)[a, l, b]
-    mixed = xp.permute_dims(first @ noise, (0, 2, 1))  # (a, l, b)
-    flat = xp.reshape(mixed, (-1, first.shape[1]))
-    return xp.reshape(second, (second.shape[0], -1)) @ flat
+    first = xp.tensordot(split_slot(before, p), noise, axes=((2,), (0,)))  # (a, b, l)
+    return xp.tensordot(split_slot(after, p), first, axes=((1, 2), (0, 2)))
 
 
 def lift(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
@@ -198,22 +193,16 @@ def lift(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
     :math:`L(Q) = \sum_{jl} J_{jl}\, \phi(\cdot \otimes e_j)\, Q\, \theta(\cdot \otimes e_l)^\top`,
     from (k_{a-1}, k_{b-1}) to (k_a, k_b), for steps (k_a, k_{a-1}·p) and (k_b, k_{b-1}·p).
     """
-    xp = namespace_of(noise)
-    phi = split_slot(left, noise.shape[0])
-    joined = xp.permute_dims(phi, (0, 2, 1)) @ matrix  # (k_a, p, k_{b-1})
-    joined = xp.permute_dims(joined, (0, 2, 1)) @ noise  # (k_a, k_{b-1}, p)
+    xp, phi = namespace_of(noise), split_slot(left, noise.shape[0])
+    joined = xp.tensordot(xp.tensordot(phi, matrix, axes=((1,), (0,))), noise, axes=((1,), (0,)))
     return xp.reshape(joined, (phi.shape[0], -1)) @ xp.matrix_transpose(right)
 
 
 def drop(matrix: Array, left: Array, right: Array, noise: Array) -> Array:
     """Return the adjoint of :func:`lift`: from (k_a, k_b) to (k_{a-1}, k_{b-1})."""
     xp, p = namespace_of(noise), noise.shape[0]
-    phi = split_slot(left, p)
-    # φ[o, a, j] B[o, q] θ[q, b, l] J[j, l]
-    outer = split_slot(matrix @ right, p) @ noise  # (k_a, k_{b-1}, p)
-    first = xp.reshape(xp.permute_dims(phi, (1, 0, 2)), (phi.shape[1], -1))  # (k_{a-1}, k_a·p)
-    second = xp.reshape(xp.permute_dims(outer, (0, 2, 1)), (-1, outer.shape[1]))
-    return first @ second
+    outer = xp.tensordot(split_slot(matrix @ right, p), noise, axes=((2,), (1,)))  # (k_a, b, j)
+    return xp.tensordot(split_slot(left, p), outer, axes=((0, 2), (0, 2)))
 
 
 def split_order(n: int) -> tuple[int, int]:

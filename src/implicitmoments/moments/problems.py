@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from implicitmoments.arrays import (
+    TINY,
     Array,
     Floats,
     as_double,
@@ -38,10 +39,6 @@ from implicitmoments.rows import (
     whitener_of,
 )
 from implicitmoments.validation import check_positive_number
-
-HIGHEST_ORTHOGONAL = 9  # moments of y up to twice that degree are used
-SMALLEST_VARIANCE = 1e-12  # of the largest: below it rows lie in a subspace
-SHRUNK = 0.8  # a variance below this part of the noise is not noise
 
 
 class HermiteProblem:
@@ -238,14 +235,15 @@ class SphericalMixtureProblem(HermiteProblem):
     ) -> None:
         rows = Rows.of(points)
         d = rows.n_features
-        origin = np.zeros(d) if center is None else to_numpy(as_real_array(center, "center", 1))
-        if len(origin) != d:
+        given = to_numpy(as_real_array([0.0] * d if center is None else center, "center", 1))
+        self.center: Floats = np.asarray(given, dtype=np.float64)
+        if len(self.center) != d:
             template = "center has {n_entries:count entry}, expected one for each of {d} features"
-            raise InputError("wrong_shape", template, n_entries=len(origin), d=d)
-        self.center = np.asarray(origin, dtype=np.float64)
+            raise InputError("wrong_shape", template, n_entries=len(self.center), d=d)
+        linear: Any
         if np.ndim(np.asarray(variance)) == 0:
-            self._factor = math.sqrt(check_positive_number("variance", variance)) * np.eye(d)
-            linear: Any = 1.0 / float(self._factor[0, 0])
+            sigma = math.sqrt(check_positive_number("variance", variance))
+            self._factor, linear = sigma * np.eye(d), 1 / sigma
         else:
             self._factor = factor_covariance(variance, d)
             linear = whitener_of(self._factor)
@@ -347,7 +345,7 @@ class RegressionMixtureProblem(HermiteProblem):
     def weigh(self, order: int, rows: Block) -> Array:
         """Return the monic orthogonal polynomial of the labels over t!."""
         unit, powers = self._powers
-        y, degree = rows["y"] / unit, min(order, HIGHEST_ORTHOGONAL)
+        y, degree = rows["y"] / unit, min(order, len(powers) // 2)
         value = 0.0 * y + 1.0
         for coefficient in orthogonal_polynomial(powers, degree)[::-1]:
             value = value * y + float(coefficient)
@@ -355,15 +353,15 @@ class RegressionMixtureProblem(HermiteProblem):
 
     @cached_property
     def _powers(self) -> tuple[float, Floats]:
-        """The root mean square of y, and the mean powers of y over it."""
+        """The root mean square of y, and the mean powers 0, …, 17 of y over it."""
 
         def measure(block: Block) -> Sums:
             y, counts = as_double(block["y"]), as_double(weights_of(block))
             xp = namespace_of(y)
-            return {str(n): float(xp.sum(counts * y**n)) for n in range(2 * HIGHEST_ORTHOGONAL)}
+            return {"powers": xp.stack([xp.sum(counts * y**n) for n in range(18)])}
 
-        sums = self.rows.fold(measure, what="powers of the labels")
-        means = np.array([float(sums[str(n)]) for n in range(len(sums))]) / float(sums["0"])
+        sums = to_numpy(self.rows.fold(measure, what="powers of the labels")["powers"])
+        means = sums / sums[0]
         unit = math.sqrt(means[2]) or 1.0
         return unit, means / unit ** np.arange(len(means))
 
@@ -439,10 +437,6 @@ class SphericalSpan:
         r"""The mean of :math:`\|\mu_i\|^2` in units of the noise: the trace of :math:`M_2`."""
         return float(np.sum(np.maximum(self.spectrum[: self.p] - 1.0, 0.0)))
 
-    def points(self, block: Block) -> Array:
-        """Return the rows (n, d) of a block."""
-        return block["x"]
-
     def _centred(self, X: Array) -> Array:
         white = X if self.factor is None else X @ move_like(whitener_of(self.factor), X)
         return white - move_like(self.center, X)[None, :]
@@ -501,23 +495,20 @@ def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
     if p == d:
         raise InputError(
             "variance_not_estimable",
-            "the noise variance is estimated from directions orthogonal to the means, and "
-            "`n_components={k}` may span all {d:count feature}; set `variance`, or use "
-            "`n_components={d}` or fewer",
-            k=k,
-            d=d,
+            "`n_components={k}` means may span all {d:count feature}, which leaves no direction "
+            "for the noise; set `variance`, or use `n_components={d}` or fewer",
+            **{"k": k, "d": d},
         )
-    least = SMALLEST_VARIANCE * max(float(values[0]), np.finfo(np.float64).tiny)
-    off = values[p:]
-    varying = off[off > least] if n > d else off
-    estimate = float(np.mean(varying)) if len(varying) else 0.0
+    # less, relative to the largest: rows lie in a subspace
+    least = 1e-12 * max(float(values[0]), TINY)
+    varying = values[p:][values[p:] > least] if n > d else values[p:]
+    estimate = float(np.sum(varying)) / max(len(varying), 1)
     if not estimate > least:
         raise InputError(
             "rows_do_not_vary",
             "the rows vary along {p} of {d} directions only, so the noise variance cannot be "
             "estimated; remove constant or dependent columns, or set `variance`",
-            p=p,
-            d=d,
+            **{"p": p, "d": d},
         )
     return estimate
 
@@ -527,4 +518,4 @@ def smallest_variance(span: SphericalSpan, n: int) -> float | None:
     smallest = max(0.0, float(span.spectrum[-1]))
     # the least eigenvalue of the covariance of n standard normal rows is about (1 − √(d/n))²
     usual = max(0.0, 1.0 - math.sqrt(len(span.spectrum) / n)) ** 2
-    return smallest if smallest < SHRUNK * usual else None
+    return smallest if smallest < 0.8 * usual else None
