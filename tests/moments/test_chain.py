@@ -101,13 +101,12 @@ def test_symmetriser_is_the_dense_one(rng):
 
 
 def test_windows_over_everything_hold_symmetric_matrices(rng, noise, xp):
-    window = chains.open_window(SymmetricChain((xp.eye(3),), xp.asarray(noise)), 2)
+    window, symmetry = chains.open_window(SymmetricChain((xp.eye(3),), xp.asarray(noise)), 2)
     raw = rng.normal(size=(4, 3, 3))
-    S = raw + raw.transpose(0, 2, 1)
-    made = xp.stack([window.coordinates(xp.asarray(each)) for each in S])
-    np.testing.assert_allclose(np.asarray(window.matrices(made)), S)
-    np.testing.assert_allclose(np.sum(np.asarray(made) ** 2, 1), np.sum(S**2, (1, 2)))
-    rows = np.asarray(window.step(xp.eye(6)))
+    S, rows = raw + raw.transpose(0, 2, 1), np.asarray(window.steps[1])
+    made = S.reshape(4, 9) @ rows.T
+    assert symmetry is None
+    np.testing.assert_allclose((made @ rows).reshape(4, 3, 3), S)
     np.testing.assert_allclose(rows @ rows.T, np.eye(6), atol=1e-12)
 
 
@@ -115,10 +114,8 @@ def test_windows_over_everything_hold_symmetric_matrices(rng, noise, xp):
 def test_candidates_contain_all_powers(noise, n, rng):
     V = rng.normal(size=(5, 3))
     chain = chain_of_powers(V, n - 1, noise)
-    if n == 2:
-        chain = SymmetricChain((np.eye(3),), noise)
-    window = chains.open_window(chain, 5)
-    basis = dense_basis(window.extended, n)
+    window, _ = chains.open_window(chain, 5)
+    basis = dense_basis(window, n)
     powers = np.ones((5, 1))
     for _ in range(n):
         powers = np.einsum("na,nb->nab", powers, V).reshape(5, -1)
@@ -132,13 +129,13 @@ def test_fourth_moments_on_pairs_equal_those_of_the_recursion(rng, xp, weighted,
     noise = np.diag(rng.uniform(0.5, 2.0, p))
     X, c = rng.normal(size=(9, p)), rng.normal(size=9) if weighted else np.ones(9)
 
-    def fourth(chain, points):
-        images = [np.asarray(image) for image in chain.images(points)]
+    def fourth(chain):
+        images = [np.asarray(image) for image in chain.images(xp.asarray(X))]
         means = [(images[2 - n] * c[:, None]).T @ images[2 - n] / 9 for n in range(3)]
         return np.asarray(chain.assemble([xp.asarray(mean) for mean in means], 2, 2))
 
-    window = chains.SymmetricMatrices(SymmetricChain((xp.eye(p),), xp.asarray(noise)))
-    found, expected = (fourth(each, xp.asarray(X)) for each in (window, window.extended))
+    window = chains.SymmetricMatrices.over(SymmetricChain((xp.eye(p),), xp.asarray(noise)))
+    found, expected = fourth(window), fourth(SymmetricChain(window.steps, window.noise))
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

@@ -16,8 +16,6 @@ from implicitmoments.moments import (
 )
 from implicitmoments.moments.chain import (
     SplitMean,
-    SymmetricChain,
-    Window,
     largest_noise,
     leading_subspace,
 )
@@ -352,16 +350,15 @@ class TestSignedWeights:
 
     def test_a_negative_eigenvalue_within_the_noise_is_its_floor(self):
         """Erratum 8: with positive weights it is a witness of noise."""
-        window = Window(SymmetricChain((), np.eye(3)), np.eye(3))
         noise = np.diag([3.0, 2.0, 4.0])
         halves = (np.diag([5.0, 1.0, -2.0]) + noise, np.diag([5.0, 1.0, -2.0]) - noise)
-        top = leading_subspace(SplitMean(halves, (1, 1)), window, 1)
+        top = leading_subspace(SplitMean(halves, (1, 1)), 1)
         np.testing.assert_allclose(top.spectrum, [5.0, 1.0, -2.0])
         assert (top.floor, top.negative) == (4.0, 0.0)
         quiet = SplitMean((halves[0] - noise, halves[1] + noise), (1, 1))
-        found = leading_subspace(quiet, window, 1)
+        found = leading_subspace(quiet, 1)
         assert (found.floor, found.negative) == (0.0, -2.0)
-        magnitudes = leading_subspace(quiet, window, 2, "singular")
+        magnitudes = leading_subspace(quiet, 2, "singular")
         np.testing.assert_allclose(magnitudes.spectrum, [5.0, -2.0, 1.0])
 
 

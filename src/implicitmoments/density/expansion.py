@@ -303,14 +303,13 @@ def find_powers(
     """Find subspaces of powers of (h, β_i) up to an order, each from a moment on a window."""
     chain = start.chain
     for q in range(2, last + 1):
-        window = open_window(chain, k, LEAST_SYMMETRY)
-        wide = chain.extend(np.ascontiguousarray(window.step(np.eye(window.dim))))
+        wide, _ = open_window(chain, k, LEAST_SYMMETRY)
         whole = replace(start, chain=wide)
         form = average_moments(rows, whole, [(q, q, 0)], labelled=labelled)[q, q, 0]
         _, vectors = descending_eigh((form + form.T) / 2)
         # below the last order more than k directions are kept: what is lost cannot be regained
-        width = min(k if q == last else OVERSAMPLING * k, window.dim)
-        chain = chain.extend(np.ascontiguousarray(vectors[:, :width].T @ wide.steps[-1]))
+        width = min(k if q == last else OVERSAMPLING * k, wide.dim(q))
+        chain = wide.keep(np.ascontiguousarray(vectors[:, :width].T))
     return replace(start, chain=chain)
 
 

@@ -126,20 +126,6 @@ class Activation:
         """
         return self.coefficient(order) != 0
 
-    def tail(self, degree: int) -> float:
-        r"""Return :math:`\sum_{t > n} c_{\sigma,t}^2`, the error of degree n for a unit sum.
-
-        Parameters
-        ----------
-        degree : int
-
-        Returns
-        -------
-        float
-        """
-        kept = sum(self.coefficient(t) ** 2 for t in range(degree + 1))
-        return max(0.0, self._table.mean_square - kept)
-
     @cached_property
     def _table(self) -> Quadrature:
         return integrate(self.function, 48, self.name)  # higher orders when they are needed
@@ -149,7 +135,6 @@ class Quadrature(NamedTuple):
     """Hermite coefficients of a function by quadrature."""
 
     coefficients: Floats  # (order + 1,), exactly 0 where they are below the error
-    mean_square: float  # E[σ(G)²]
     # estimated error of a coefficient: the difference between a panel and its two halves, summed
     error: float
 
@@ -198,7 +183,7 @@ def integrate(function: Function, order: int, name: str = "the activation") -> Q
         raise _not_integrable(name, "it has too many jumps, or is random")
     coefficients = total[:-1]
     small = np.abs(coefficients) <= max(10 * worst, 100 * np.finfo(float).eps * size)
-    return Quadrature(np.where(small, 0.0, coefficients), float(total[-1]), worst)
+    return Quadrature(np.where(small, 0.0, coefficients), worst)
 
 
 def _panels(function: Function, left: Floats, right: Floats, order: int, name: str) -> Floats:

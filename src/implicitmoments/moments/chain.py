@@ -115,6 +115,10 @@ class SymmetricChain:
         """Return the chain with one more step."""
         return SymmetricChain((*self.steps, step), self.noise)
 
+    def keep(self, rows: Array) -> SymmetricChain:
+        """Return the chain with a part of its last subspace, by coordinates (n, k_r) in it."""
+        return SymmetricChain((*self.steps[:-1], rows @ self.steps[-1]), self.noise)
+
     def like(self, other: Array) -> SymmetricChain:
         """Return the chain in the library, the precision and on the device of an array."""
         noise = move_like(self.noise, other)
@@ -237,101 +241,50 @@ def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
-    r"""The candidates for the next subspace: the nearly symmetric tensors of ``U_r ⊗ R^p``."""
-
-    chain: SymmetricChain
-    basis: Any = None  # (dim, k_r · p), orthonormal rows, eigenvectors of the symmetriser
-    symmetry: Array | None = None  # (dim,), their eigenvalues; None if all are 1
-
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return int(self.basis.shape[0])
-
-    def step(self, rows: Array) -> Array:
-        """Return tensors given by coordinates (n, dim) as rows of a step of the chain."""
-        tensors: Array = rows @ self.basis
-        return tensors
-
-    @cached_property
-    def extended(self) -> SymmetricChain:
-        """The chain with all candidates as its last step."""
-        return self.chain.extend(self.step(eye_like(self.dim, self.chain.noise)))
-
-    @property
-    def width(self) -> int:
-        """Numbers computed for each row."""
-        return self.extended.width
-
-    def images(self, points: Array) -> list[Array]:
-        """Return the images of points (n, p) under the chain, the candidates last."""
-        return self.extended.images(points)
-
-    def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
-        """Return the matrix of M_{a+b} on U_a × candidates, as :meth:`SymmetricChain.assemble`."""
-        return self.extended.assemble(means, a, b)
-
-
-@dataclass(frozen=True, eq=False)
-class SymmetricMatrices(Window):
-    r"""All symmetric p × p matrices: the candidates over all of R^p.
+class SymmetricMatrices(SymmetricChain):
+    r"""All of R^p, and all symmetric p × p matrices.
 
     Coordinates are the entries on and above the diagonal, those above times :math:`\sqrt 2`.
+    Images and fourth moments do not need the second step, (p (p + 1) / 2, p²).
     """
 
-    @property
-    def dim(self) -> int:
-        """Number of coordinates."""
-        return self.chain.p * (self.chain.p + 1) // 2
-
-    def step(self, rows: Array) -> Array:
-        """Return matrices given by coordinates (n, dim) as rows of a step of the chain."""
-        return namespace_of(rows).reshape(self.matrices(rows), (rows.shape[0], -1))
+    @classmethod
+    def over(cls, chain: SymmetricChain) -> SymmetricMatrices:
+        """Extend a chain that keeps all of R^p."""
+        i, j = np.triu_indices(chain.p)
+        step, rows = np.zeros((len(i), chain.p, chain.p)), np.arange(len(i))
+        step[rows, i, j] = step[rows, j, i] = np.where(i == j, 1.0, math.sqrt(0.5))
+        flat = move_like(step.reshape(len(i), -1), chain.noise)
+        return cls((*chain.steps, flat), chain.noise)
 
     @cached_property
     def pairs(self) -> tuple[Array, Array, Array]:
         """Row and column of each coordinate of a symmetric matrix, and its factor."""
-        i, j = np.triu_indices(self.chain.p)
-        noise = self.chain.noise
-        factors = move_like(np.where(i == j, 1.0, math.sqrt(2.0)), noise)
-        return index_like(i, noise), index_like(j, noise), factors
-
-    def coordinates(self, matrix: Array) -> Array:
-        """Turn a symmetric matrix (p, p) into coordinates (dim,)."""
-        i, j, factors = self.pairs
-        entries = namespace_of(matrix).reshape(matrix, (-1,))
-        return namespace_of(matrix).take(entries, i * self.chain.p + j, axis=0) * factors
-
-    def matrices(self, coordinates: Array) -> Array:
-        """Turn coordinates (n, dim) into symmetric matrices (n, p, p)."""
-        factors = move_like(self.pairs[2], coordinates)[None, :]
-        return symmetric_matrices(coordinates / factors, self.chain.p)
+        i, j = np.triu_indices(self.p)
+        factors = move_like(np.where(i == j, 1.0, math.sqrt(2.0)), self.noise)
+        return index_like(i, self.noise), index_like(j, self.noise), factors
 
     @property
     def width(self) -> int:
         """Numbers computed for each row."""
-        return self.dim
+        return self.dim(2)
 
     def images(self, points: Array) -> list[Array]:
         r"""Return 1, points (n, p), and coordinates of :math:`x x^\top - J`."""
-        squares = pair_rows(points)
+        squares, xp = pair_rows(points), namespace_of(points)
         squares *= self.pairs[2][None, :]
-        squares -= self.coordinates(self.chain.noise)[None, :]
-        return [namespace_of(points).ones_like(points[:, :1]), points, squares]
+        squares -= (self.steps[1] @ xp.reshape(self.noise, (-1, 1)))[:, 0][None, :]
+        return [xp.ones_like(points[:, :1]), points, squares]
 
     def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
-        r"""Return M_4, :math:`Q_2 - 4\, Q_1 \otimes_s J + 2\, Q_0\, J \otimes_s J`."""
-        if (a, b) != (2, 2):
-            return self.extended.assemble(means, a, b)
-        return means[0] + self.lift(2 * means[2] * self.chain.noise - 4 * means[1])
-
-    def lift(self, matrix: Array) -> Array:
-        r"""Return the symmetric product :math:`A \otimes_s J` of a matrix with the noise.
+        r"""Return a moment; :math:`M_4 = Q_2 - 4\, Q_1 \otimes_s J + 2\, Q_0\, J \otimes_s J`.
 
         :math:`\langle X, (A \otimes_s J) Y \rangle = (\mathrm{tr}\, XAYJ + \mathrm{tr}\, XJYA)/2`.
         """
-        xp, (i, j, factors) = namespace_of(matrix), self.pairs
+        if (a, b) != (2, 2):
+            return super().assemble(means, a, b)
+        xp, (i, j, factors), noise = namespace_of(self.noise), self.pairs, self.noise
+        matrix = 2 * means[2] * noise - 4 * means[1]
 
         def pick(array: Array, rows: Array, columns: Array) -> Array:
             return xp.take(xp.take(array, rows, axis=0), columns, axis=1)
@@ -339,30 +292,27 @@ class SymmetricMatrices(Window):
         def half(left: Array, right: Array) -> Array:
             return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
 
-        product = half(matrix, self.chain.noise) + half(self.chain.noise, matrix)
-        return factors[:, None] * factors[None, :] * product / 4
+        product = half(matrix, noise) + half(noise, matrix)
+        return means[0] + factors[:, None] * factors[None, :] * product / 4
 
 
-def symmetric_matrices(entries: Array, p: int) -> Array:
-    """Return symmetric matrices (n, p, p) from their entries i ≤ j, (n, p (p + 1) / 2)."""
-    i, j = np.triu_indices(p)
-    place = np.empty((p, p), dtype=np.int64)
-    place[i, j] = place[j, i] = np.arange(len(i))
-    xp = namespace_of(entries)
-    return xp.reshape(xp.take(entries, index_like(place.ravel(), entries), axis=1), (-1, p, p))
+def open_window(
+    chain: SymmetricChain, k: int, near: float = 0.5
+) -> tuple[SymmetricChain, Array | None]:
+    """Return the chain with the candidates for the next subspace, and how symmetric each is.
 
-
-def open_window(chain: SymmetricChain, k: int, near: float = 0.5) -> Window:
-    """Return the directions over a chain that the symmetriser keeps above ``near``, at least k."""
+    The candidates are those directions of ``U_r ⊗ R^p`` that the symmetriser keeps above ``near``,
+    at least k. How symmetric are eigenvalues, None if all are 1.
+    """
     if chain.order == 0:
-        return Window(chain, eye_like(chain.p, chain.noise))
+        return chain.extend(eye_like(chain.p, chain.noise)), None
     if chain.order == 1 and chain.dim(1) == chain.p:
-        return SymmetricMatrices(chain)
+        return SymmetricMatrices.over(chain), None
     values, vectors = descending_eigh(chain.symmetriser())
     symmetric = sum(1 for i in range(int(values.shape[0])) if float(values[i]) > near)
     room = math.comb(chain.p + chain.order, chain.order + 1)  # dimension of symmetric tensors
     kept = min(max(symmetric, k), room, int(values.shape[0]))
-    return Window(chain, turned(vectors[:, :kept]), values[:kept])
+    return chain.extend(turned(vectors[:, :kept])), values[:kept]
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,14 +349,14 @@ class Subspace:
 
 
 def leading_subspace(
-    moment: SplitMean, window: Window, k: int, subspace: str = "positive"
+    moment: SplitMean, k: int, subspace: str = "positive", symmetry: Array | None = None
 ) -> Subspace:
     """Sort directions by their eigenvalues, or by the magnitudes of these, and find the noise.
 
     With positive weights a moment of even order is positive semidefinite (Erratum 8). For weights
     of both signs the singular values count, on symmetric tensors.
     """
-    positive, w = subspace == "positive", window.symmetry
+    positive, w = subspace == "positive", symmetry
     if not positive and w is not None:
         # beside the moment, which lives on symmetric tensors, the window has values of both signs
         moment = moment.map(lambda matrix: w[:, None] * matrix * w[None, :])

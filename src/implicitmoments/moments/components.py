@@ -32,8 +32,6 @@ from implicitmoments.moments.chain import (
     SymmetricChain,
     SymmetricMatrices,
     leading_subspace,
-    open_window,
-    symmetric_matrices,
 )
 from implicitmoments.moments.implicit import (
     MARGIN,
@@ -145,11 +143,11 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
         vector = problem.original_vectors(to_numpy(low.frame.center)[None])
         error, sure = np.array([np.linalg.norm(low.shift)]), np.ones(1, dtype=bool)
         return Components(np.ones(1), vector, sure, error, Notes(), vector, np.empty(0), 0.0)
-    window = SymmetricMatrices(SymmetricChain.whole_of(low.frame))
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)
     largest = 4_200  # the square of the number of coordinates is held in memory
-    if k <= window.dim <= largest:
+    if k <= math.comb(low.frame.p + 1, 2) <= largest:
+        window = SymmetricMatrices.over(SymmetricChain.whole_of(low.frame))
         return decode(replace(view, frame=low.frame), low, window, k, room, seed)
     nan, lost = np.full((k, problem.n_features + 1), np.nan), np.zeros(k, dtype=bool)
     notes = Notes(
@@ -164,7 +162,7 @@ def decode(
     """Decode k components from moments of orders 4 and 6; at most ``room`` can be resolved."""
     # 1. M_4, and the whitening of its top k directions V.
     moment = rows.positive_moment(window)
-    top, fourth = leading_subspace(moment, window, k), moment.map(to_numpy)
+    top, fourth = leading_subspace(moment, k), moment.map(to_numpy)
     e, V = (
         np.maximum(top.spectrum[:k], SMALL * max(top.spectrum[0], SMALL)),
         to_numpy(top.vectors)[:, :k],
@@ -267,7 +265,7 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
             for own, both in zip(first.halves, second.halves, strict=True)
         )
         second = SplitMean((next(moved), next(moved)), second.counts)
-    top = leading_subspace(second, open_window(SymmetricChain((), np.eye(d)), k), k)
+    top = leading_subspace(second, k)
     V, e = top.vectors[:, :k], top.spectrum[:k]
     length = math.sqrt(max(float(np.sum(e)), 1e-6))
     basis, like = np.ascontiguousarray(V.T) if d > k else np.eye(d), view.frame.basis
@@ -292,8 +290,8 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
 
     every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
     """
-    J = window.chain.noise
-    W, A = move_like(whitener, J), window.matrices(move_like(np.ascontiguousarray(whitener.T), J))
+    W = move_like(whitener, window.noise)
+    step, J = to_numpy(window.steps[1]), to_numpy(window.noise)
 
     def measure(points: Array, weights: Weights) -> Sums:
         xp, c = namespace_of(points), weights[6]
@@ -311,13 +309,15 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
 
     def assemble(means: Sums) -> Sums:
         m = {name: np.asarray(to_numpy(mean), dtype=np.float64) for name, mean in means.items()}
-        cube = to_numpy(symmetric_matrices(m["cube"], len(m["cube"])))
-        noise, mean = to_numpy(J), m["mean"]
-        pxx = to_numpy(window.matrices(m["products"])) + mean[:, None, None] * noise
-        lower = lower_terms(to_numpy(A), noise, pxx, m["square"], mean, float(m["mass"]))
+        mean, (i, j) = m["mean"], np.triu_indices(whitener.shape[1])
+        cube = np.empty((len(mean),) * 3)
+        cube[:, i, j] = cube[:, j, i] = m["cube"]
+        A, pxx = ((each @ step).reshape(-1, *J.shape) for each in (whitener.T, m["products"]))
+        pxx = pxx + mean[:, None, None] * J
+        lower = lower_terms(A, J, pxx, m["square"], mean, float(m["mass"]))
         return {"moment": symmetrise(cube + lower)}
 
-    return rows.average([6], measure, assemble, "order 6", window.dim)["moment"]
+    return rows.average([6], measure, assemble, "order 6", window.width)["moment"]
 
 
 def lower_terms(
@@ -395,8 +395,7 @@ def read_vectors(
     :math:`M_2` gives :math:`w_i \|v_i\|^2` and :math:`M_4` gives :math:`w_i \|v_i\|^4` along
     known directions; both are far less noisy than :math:`M_6`.
     """
-    noise = window.chain.noise
-    matrices = to_numpy(window.matrices(move_like(np.ascontiguousarray(tensors.T), noise)))
+    matrices = (tensors.T @ to_numpy(window.steps[1])).reshape(-1, window.p, window.p)
     values, vectors = np.linalg.eigh(matrices)
     order = np.argsort(-np.abs(values), axis=1)
     sizes = np.take_along_axis(np.abs(values), order, axis=1)
@@ -430,15 +429,15 @@ def find_signs(
     :math:`u_i` it has the vectors with their signs. If the data carry no information about
     that order, :math:`M_1 = \sum_i w_i v_i` determines the signs of independent vectors.
     """
-    k, problem, noise = len(vectors), rows.problem, window.chain.noise
+    k, problem = len(vectors), rows.problem
     if rows.frame.height is not None:
         return np.ones(k)
     if problem.has_order(3):
-        step = window.step(move_like(np.ascontiguousarray(whitener.T), noise))
-        third = rows.forms(window.chain.extend(step), [(1, 2)])[1, 2]
+        whitened = window.keep(move_like(np.ascontiguousarray(whitener.T), window.noise))
+        third = rows.forms(whitened, [(1, 2)])[1, 2]
         along = third.map(lambda m: np.sum((to_numpy(m) @ U).T * vectors, axis=1))
     elif problem.has_order(1) and k <= rows.frame.p:
-        first = rows.forms(window.chain, [(0, 1)])[0, 1]
+        first = rows.forms(window, [(0, 1)])[0, 1]
         along = first.map(lambda m: np.linalg.lstsq(vectors.T, to_numpy(m)[0], rcond=None)[0])
     else:
         return np.zeros(k)

@@ -30,7 +30,6 @@ from implicitmoments.moments.chain import (
     Frame,
     SplitMean,
     SymmetricChain,
-    Window,
     contracted_forms,
     leading_subspace,
     open_window,
@@ -143,9 +142,7 @@ class FramedRows:
             found[order] = weights if counts is None else weights * counts
         return found
 
-    def forms(
-        self, chain: SymmetricChain | Window, splits: Sequence[Split]
-    ) -> dict[Split, SplitMean]:
+    def forms(self, chain: SymmetricChain, splits: Sequence[Split]) -> dict[Split, SplitMean]:
         """Average M_{a+b} on U_a × U_b for pairs (a, b) with a ≤ b, in one pass."""
 
         def measure(points: Array, weights: Weights) -> Sums:
@@ -165,16 +162,15 @@ class FramedRows:
         means = self.average(orders, measure, assemble, "moments", chain.width)
         return {(a, b): means[f"{a},{b}"] for a, b in splits}
 
-    def positive_moment(self, window: Window, *, odd: bool = False) -> SplitMean:
-        r"""Average :math:`M_{2n}` on the candidates for U_n, or :math:`M_{2n-1}` if ``odd``.
+    def positive_moment(self, chain: SymmetricChain, *, odd: bool = False) -> SplitMean:
+        r"""Average :math:`M_{2n}` on the last subspace of a chain, or :math:`M_{2n-1}` if ``odd``.
 
-        As a matrix on :math:`U_{n-1}` × candidates, :math:`M_{2n-1} = F = U s V^\top`, its
-        right singular vectors span :math:`U_n`: the eigenvectors of :math:`V U^\top F`, a linear
-        map of F.
+        As a matrix on :math:`U_{n-1} \times U_n`, :math:`M_{2n-1} = F = U s V^\top`, its right
+        singular vectors span :math:`U_n`: the eigenvectors of :math:`V U^\top F`,
+        a linear map of F.
         """
-        n = window.chain.order + 1
-        split = n - odd, n
-        found = self.forms(window, [split])[split]
+        split = chain.order - odd, chain.order
+        found = self.forms(chain, [split])[split]
         if not odd:
             return found
         xp = namespace_of(found.value)
@@ -363,9 +359,7 @@ class ImplicitMoments:
         answers: Floats = images @ form.ravel()
         return answers
 
-    def components(
-        self, n_components: int | None = None, *, random_state: RandomState = 0
-    ) -> Components:
+    def components(self, *, random_state: RandomState = 0) -> Components:
         r"""Estimate the hidden vectors and their weights.
 
         Beyond the paper. It makes passes of its own over the rows, for moments of orders 2, 4 and
@@ -374,8 +368,6 @@ class ImplicitMoments:
 
         Parameters
         ----------
-        n_components : int, optional
-            By default as in :func:`implicit_moments`.
         random_state : int, generator or None, default 0
             Seed of the random starts of the decomposition.
 
@@ -387,22 +379,17 @@ class ImplicitMoments:
         # imports this module
         from implicitmoments.moments.components import find_components  # noqa: PLC0415
 
-        k = self.n_components if n_components is None else n_components
-        check_whole("n_components", k, 1)
-        check_enough_rows(self.problem.rows.kept, k, max(k, 2))
-        return find_components(self.problem, k, as_seed(random_state))
+        return find_components(self.problem, self.n_components, as_seed(random_state))
 
     def _check_order(self, order: int | None) -> int:
         """Return an order, or the one requested; raise unless it was estimated."""
-        known = self.orders
-        order = known[-1] if order is None else order
-        if order not in known:
+        order = self.orders[-1] if order is None else order
+        if order not in self.orders:
             raise InputError(
                 "order_not_estimated",
                 "the moment of order {order} was not estimated, those of orders {known} were; "
                 "call implicit_moments(..., `order={order}`), if the data have that order",
-                order=order,
-                known=known,
+                **{"order": order, "known": self.orders},
             )
         return order
 
@@ -496,19 +483,20 @@ def estimate_moments(
     reports, ranks = list[StepReport](), [1]
     for n in range(1, levels + 1):
         # The candidates for U_n: up to rounding symmetric, or more of them.
-        window = open_window(chain, OVERSAMPLING * k) if wide else open_window(chain, k, 1 - 1e-6)
+        least, near = (OVERSAMPLING * k, 0.5) if wide else (k, 1 - 1e-6)
+        window, symmetry = open_window(chain, least, near)
         # M_2n on them; an odd activation has M_{2n−1} instead, which at order 1 is one direction.
         odd = not problem.has_order(2 * n) and problem.has_order(2 * n - 1)
-        odd = odd and (n > 1 or k >= window.dim)
+        odd = odd and (n > 1 or k >= window.dim(n))
         check_orders(problem, [2 * n - odd])
         moment = replace(view, frame=frame).positive_moment(window, odd=odd)
         # Its top directions. Those above the noise enter the moments; the next step uses more.
-        top = leading_subspace(moment, window, k, subspace)
+        top = leading_subspace(moment, k, subspace, symmetry)
         sizes = np.abs(top.spectrum[:k]) if subspace == "singular" else top.spectrum[:k]
         keep_all = not drop_noise or (odd and n == 1)
         ranks.append(len(sizes) if keep_all else int(np.sum(sizes > MARGIN * top.floor)))
         narrow = n == 1 or (n == levels and not wide)
-        width = min(k if narrow else OVERSAMPLING * k, window.dim)
+        width = min(k if narrow else OVERSAMPLING * k, window.dim(n))
         basis = namespace_of(top.vectors).matrix_transpose(top.vectors[:, :width])
         unit = frame.scale ** (2 * n - odd)
         values = (top.spectrum * unit, top.floor * unit, top.negative * unit)
@@ -516,7 +504,7 @@ def estimate_moments(
         if n == 1:  # every later step works in R^p: Hermite tensors commute with projection
             frame, chain = _reframe(frame, basis, moment.value, order)
         else:
-            chain = chain.extend(window.step(basis))
+            chain = window.keep(basis)
         if problem.reduces and n < levels:  # what is known leaves the weights of higher orders
             known = [split for split in splits if split[1] <= n]
             view = replace(
