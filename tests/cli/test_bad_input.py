@@ -24,7 +24,7 @@ def folder(tmp_path, data, monkeypatch):
 
 REFUSED = {  # words of the command, and what the error names
     "fit groups rows.csv": "mixture",
-    "fit mixture none.csv": "none.csv",
+    "fit mixture none.csv": "file none.csv",
     "fit mixture rows.xlsx": "rows.xlsx",
     "fit mixture empty.csv": "empty.csv",
     "fit mixture text.csv": "four",

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments, prog_name="implicitmoments")
     except (CodedError, ValueError, OSError, ImportError) as error:
         sentence = str(error)
-        if isinstance(error, OSError) and error.filename:
+        if isinstance(error, OSError) and not isinstance(error, CodedError) and error.filename:
             sentence = f"{error.filename}: {error.strerror}"
         print(f"implicitmoments: error: {printable(sentence)}", file=sys.stderr)  # noqa: T201
         of_system = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)

@@ -22,7 +22,7 @@ from implicitmoments.cli.files import (
     unused,
     write_table,
 )
-from implicitmoments.estimator import column_names
+from implicitmoments.estimator import column_names, counted
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, weights_of
 from implicitmoments.saving import load
@@ -76,9 +76,8 @@ def predict_file(
     with open_for_model(model, files, options, **how) as source:
         write_table(output, predictions(source))
         if incomplete and not quiet:
-            print_notes(
-                [f"{incomplete:,} of {source.n_rows:,} rows have missing values and no answer"]
-            )
+            of_all = f"{incomplete:,} of {counted(source.n_rows, 'row')}"
+            print_notes([f"{of_all} left without a prediction, for missing values"])
 
 
 def answer_for(model: Any, method: str, block: Block, kept: Any) -> Any:
@@ -187,7 +186,7 @@ def score_file(
             for _ in pieces:
                 pass
         if source.n_dropped and not quiet:
-            print_notes([f"{source.n_dropped:,} rows with missing values left out"])
+            print_notes([f"{counted(source.n_dropped, 'row')} with missing values left out"])
     mean, error = float(likelihoods.means[0]), likelihoods.error(0)
     print_text(f"{quantity}: {mean:.6g}, standard error {error:.2g}, {likelihoods.n:,} rows")
 
@@ -230,8 +229,8 @@ def check_comparable(one: Any, other: Any) -> str:
     if not same:
         raise InputError(
             "models_not_comparable",
-            "{one} and {other} have likelihoods of different columns; compare models of the same "
-            "columns",
+            "the scores of {one} and {other} are of different columns or of different kinds, and "
+            "cannot be compared",
             one=kinds[0],
             other=kinds[1],
         )

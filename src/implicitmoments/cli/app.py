@@ -36,6 +36,7 @@ Table: TypeAlias = Annotated[
     Option(
         "--output",
         "-o",
+        metavar="FILE",
         help="Write a CSV file, or a Parquet file if the name ends in .parquet. "
         "Default: CSV on standard output.",
     ),
@@ -53,7 +54,8 @@ Labels: TypeAlias = Annotated[
     str | None, Option("--y", metavar="COLUMN", help="Column of labels (the response y).")
 ]
 DropMissing: TypeAlias = Annotated[
-    bool, Option("--drop-missing", help="Leave out rows with missing or infinite values.")
+    bool,
+    Option("--drop-missing", metavar="", help="Leave out rows with missing or infinite values."),
 ]
 Sep: TypeAlias = Annotated[
     str | None,
@@ -68,7 +70,8 @@ NaValues: TypeAlias = Annotated[
     Option(metavar="TEXT", help="Additional string to treat as missing. May be repeated."),
 ]
 Quiet: TypeAlias = Annotated[
-    bool, Option("--quiet", "-q", help="Print no notes, no summary and no progress.")
+    bool,
+    Option("--quiet", "-q", metavar="", help="Print no notes, no summary and no progress."),
 ]
 
 app = typer.Typer(
@@ -93,7 +96,13 @@ def print_version(wanted: bool) -> None:
 def entry(
     version: Annotated[
         bool,
-        Option("--version", callback=print_version, is_eager=True, help="Print the version."),
+        Option(
+            "--version",
+            metavar="",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version.",
+        ),
     ] = False,
 ) -> None:
     """Fit mixtures, regressions and densities to tables of numbers."""
@@ -132,7 +141,9 @@ def fit(  # noqa: PLR0913 (options, each described)
         str | None, Option(metavar="COLUMN", help="Column of sample weights.")
     ] = None,
     drop_missing: DropMissing = False,
-    random_state: Annotated[int, Option(min=0, help="Seed of the random numbers.")] = 0,
+    random_state: Annotated[
+        int, Option(metavar="SEED", min=0, help="Seed of the random numbers.")
+    ] = 0,
     setting: Annotated[
         list[str] | None,
         Option(
@@ -142,12 +153,15 @@ def fit(  # noqa: PLR0913 (options, each described)
             "May be repeated.",
         ),
     ] = None,
-    output: Annotated[Path, Option("--output", "-o", help="Model file to write.")] = Path(
-        "model.im"
-    ),
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FILE", help="Model file to write.")
+    ] = Path("model.im"),
     checkpoint: Annotated[
         Path | None,
-        Option(help="File for intermediate results; an interrupted fit resumes from it."),
+        Option(
+            metavar="FILE",
+            help="File for intermediate results; an interrupted fit resumes from it.",
+        ),
     ] = None,
     sep: Sep = None,
     decimal: Decimal = None,
@@ -176,11 +190,16 @@ def predict(  # noqa: PLR0913
     files: Files,
     *,
     proba: Annotated[
-        bool, Option("--proba", help="Write the probability of each component instead.")
+        bool,
+        Option("--proba", metavar="", help="Write the probability of each component instead."),
     ] = False,
     component: Annotated[
         bool,
-        Option("--component", help="For regressions: write the most probable line given x and y."),
+        Option(
+            "--component",
+            metavar="",
+            help="For regressions: write the most probable line given x and y.",
+        ),
     ] = False,
     output: Table = None,
     columns: Columns = None,
@@ -208,6 +227,7 @@ def score(  # noqa: PLR0913
         Option(
             "--output",
             "-o",
+            metavar="FILE",
             help="Also write the log-likelihood of each row, as CSV or Parquet.",
         ),
     ] = None,
@@ -234,10 +254,11 @@ def score(  # noqa: PLR0913
 def sample(
     model: Model,
     n_samples: Annotated[
-        int, Option("--n-samples", "-n", min=1, help="Number of rows to draw.")
+        int, Option("--n-samples", "-n", metavar="N", min=1, help="Number of rows to draw.")
     ] = 1_000,
     random_state: Annotated[
-        int | None, Option(min=0, help="Seed of the random numbers. Default: a new one.")
+        int | None,
+        Option(metavar="SEED", min=0, help="Seed of the random numbers. Default: a new one."),
     ] = None,
     output: Table = None,
 ) -> None:
@@ -253,7 +274,10 @@ def describe(
     output: Annotated[
         Path | None,
         Option(
-            "--output", "-o", help="Write the parameters of the components, as CSV or Parquet."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the parameters of the components, as CSV or Parquet.",
         ),
     ] = None,
 ) -> None:
@@ -290,11 +314,13 @@ def report(  # noqa: PLR0913
     model: Model,
     files: Files,
     *,
-    output: Annotated[Path, Option("--output", "-o", help="HTML file to write.")] = Path(
-        "report.html"
-    ),
-    title: Annotated[str | None, Option(help="Title of the page.")] = None,
-    open_page: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FILE", help="HTML file to write.")
+    ] = Path("report.html"),
+    title: Annotated[str | None, Option(metavar="TEXT", help="Title of the page.")] = None,
+    open_page: Annotated[
+        bool, Option("--open", metavar="", help="Open the page in a browser.")
+    ] = False,
     columns: Columns = None,
     y: Labels = None,
     drop_missing: DropMissing = False,
@@ -316,10 +342,12 @@ def report(  # noqa: PLR0913
 
 @app.command()
 def demo(
-    output: Annotated[Path, Option("--output", "-o", help="Folder for the results.")] = Path(
-        "implicitmoments-demo"
-    ),
-    random_state: Annotated[int, Option(min=0, help="Seed of the generated data.")] = 0,
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")
+    ] = Path("implicitmoments-demo"),
+    random_state: Annotated[
+        int, Option(metavar="SEED", min=0, help="Seed of the generated data.")
+    ] = 0,
 ) -> None:
     """Fit four models to generated data and compare them with the truth."""
     from implicitmoments.cli.demo import run_demo  # noqa: PLC0415

@@ -18,6 +18,7 @@ from implicitmoments.cli.app import KINDS
 from implicitmoments.cli.console import as_table, print_notes, print_text, progress_bar
 from implicitmoments.cli.describe import summary
 from implicitmoments.cli.files import ROWS, check_output, open_rows
+from implicitmoments.estimator import counted
 from implicitmoments.evaluation import bic
 from implicitmoments.notes import QUIET, InputError
 from implicitmoments.saving import save
@@ -103,9 +104,9 @@ def fit_file(
     save(best, output)
     if quiet:
         return
-    dropped = f", {n_dropped:,} with missing values left out" if n_dropped else ""
+    dropped = f"; {n_dropped:,} with missing values left out" if n_dropped else ""
     found = [] if sweep is None else [as_table("Numbers of components", sweep)]
-    print_text(*found, *summary(best), f"{n_rows:,} rows{dropped}")
+    print_text(*found, *summary(best), f"{counted(n_rows, 'row')}{dropped}")
     print_text(f"Wrote {output} after {perf_counter() - began:.1f} s")
     print_notes(best.notes_)
 

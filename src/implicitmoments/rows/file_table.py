@@ -291,8 +291,8 @@ def check_numbers(
             row, *column = np.argwhere(wrong)[0].tolist()
             name = f"column {names[column[0]]!r}" if column else ARGUMENTS.get(role, role)
             kind = "NaN" if np.isnan(numbers[row]).any() else "infinity"
-            template = "{file}: {name} contains {kind} in row {first}; drop or fill such rows, or "
-            template += "leave them out by `drop_missing=True`"
+            template = "{file}: {name} contains {kind} in row {first} (the first row is row 0); "
+            template += "drop or fill such rows, or leave them out with `drop_missing=True`"
             values = {"file": file, "name": name, "kind": kind, "first": first_row + row}
             raise InputError("not_finite", template, **values)
     if "counts" in block and (block["counts"] < 0).any():

@@ -205,8 +205,9 @@ def check_text(
                     if cell is not None and cell not in missing and not _is_number(cell, decimal):
                         template = (
                             "{file}: column {column!r} holds {cell!r} in row {row}, expected a "
-                            "number; encode text and categories as numbers, name the columns of "
-                            "numbers, or say how the file is written (sep, decimal, na_values)"
+                            "number (the first row is row 0); select the numeric columns with "
+                            "`columns`, encode categories as numbers, or set `sep`, `decimal` or "
+                            "`na_values`"
                         )
                         values = {"column": name, "cell": cell[:80], "row": first + row}
                         raise InputError("cell_not_a_number", template, file=file, **values)
@@ -285,7 +286,8 @@ def _arrow_part(
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:
         for name in columns:
             if not _holds_numbers(pa, kinds[name]):
-                template = "column {column!r} of {file} holds {kind}; name the columns of numbers"
+                template = "column {column!r} of {file} holds {kind}; select the numeric columns "
+                template += "with `columns`"
                 values = {"column": name, "file": str(path), "kind": str(kinds[name])}
                 raise InputError("column_not_numeric", template, **values)
         with reading(path):
