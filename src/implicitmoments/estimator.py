@@ -260,11 +260,11 @@ class FittedEstimator:
             # errors are those of differences from the least
             noise = 2 * self.stats_.get("bic_noise_by_n_components", {}).get(k, 0.0)
             words = (
-                f"BIC of {other} components is {-gap:,.3g} lower than that of {k} "
-                f"(two standard errors: {noise:,.3g})"
+                f"BIC of {other} components is {-gap:,.1f} lower than that of {k} "
+                f"(two standard errors: {noise:,.1f})"
             )
             return [Check("bic", k < other and -gap <= noise, words)]
-        words = f"BIC is lowest with {k} components; with {other} it is {gap:,.3g} higher"
+        words = f"BIC is lowest with {k} components; with {other} it is {gap:,.1f} higher"
         return [Check("bic", gap >= SMALL_BIC, words)]
 
     def _codes(self) -> set[str]:

@@ -138,7 +138,7 @@ def line_plane(view: LinePicture, rows: RowSample, column: int | None = None) ->
     apart = coef - (view.weights @ coef if len(coef) > 1 else 0.0)
     if column is None:
         u = leading_directions(apart, rows.x, most=1)[0]
-        name = axis_names(rows, "direction of the coefficients")[0]
+        name = axis_names(rows, "direction of the coefficients", most=1)[0]
     else:
         u, name = np.eye(len(center))[column], plain_text(rows.column_names[column])
     # y less what the other directions explain: a_i + b_i · m + (b_i · u) u · (x − m) + noise
@@ -173,9 +173,9 @@ def _scaled(vectors: Floats) -> Floats:
     return scaled
 
 
-def axis_names(rows: RowSample, words: str) -> list[str]:
-    """Return the names of at most two columns, or words for directions of several."""
-    if rows.x.shape[1] <= 2:
+def axis_names(rows: RowSample, words: str, most: int = 2) -> list[str]:
+    """Return the names of columns if there are at most ``most``, or words for directions."""
+    if rows.x.shape[1] <= most:
         return [plain_text(name) for name in rows.column_names]
     return [f"{nth} {words}" for nth in ("first", "second")]
 
@@ -270,7 +270,7 @@ def _draw_densities(view: Densities, ax: Axes, rows: RowSample) -> None:
     target, what = plain_text(rows.target), view.what.format(target=plain_text(rows.target))
     most = 2 if view.residuals is None else 1
     at = rows.x @ leading_directions(view.vectors, rows.x, most).T
-    names = axis_names(rows, "direction of the expansion")[: at.shape[1]]
+    names = axis_names(rows, "direction of the expansion", most)[: at.shape[1]]
     if view.residuals is not None:  # against the leading direction alone
         at = np.column_stack([at, view.residuals])
         names.append(f"{target}, less the least-squares line")

@@ -109,7 +109,7 @@ def draw_pairs(groups: Groups, figure: Figure) -> None:
         canvas.finish(ax, f"{i} and {j}: {distance:.1f} deviations apart")
     for ax in axes[len(pairs) :]:
         ax.set_visible(False)
-    figure.supxlabel("place between the two (0 and 1: the two means)", fontsize="medium")
+    figure.supxlabel("position between the two means, at 0 and 1", fontsize="medium")
 
 
 def _draw_pair(groups: Groups, i: int, j: int, ax: Axes) -> None:

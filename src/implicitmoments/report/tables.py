@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from implicitmoments.estimator import FittedEstimator, Table, counted, short_number
+from implicitmoments.estimator import FittedEstimator, Table, short_number
 from implicitmoments.picture_data import LinePicture
+from implicitmoments.plot.canvas import count_note
 from implicitmoments.plot.groups import DOUBT, Groups
 
 
@@ -41,8 +42,17 @@ def number(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign and one digit."""
-    return f"{value:+.1f}".replace("-", "−") if np.isfinite(value) else "–"
+    """Return a difference with its sign and one digit.
+
+    Examples
+    --------
+    >>> signed(1.26), signed(-0.3), signed(-0.04)
+    ('+1.3', '−0.3', '0.0')
+    """
+    if not np.isfinite(value):
+        return "–"
+    rounded = round(float(value), 1)
+    return f"{rounded:+.1f}".replace("-", "−") if rounded else "0.0"
 
 
 def size_table(groups: Groups) -> Table:
@@ -54,8 +64,9 @@ def size_table(groups: Groups) -> Table:
         told = _line(groups, i) if lines else _apart(groups, i)
         rows.append([i, f"{groups.shares[i]:.1%}", len(own), certainty, told])
     note = (
-        "The largest first. Share: by the model. Rows: those whose most probable group it is, of "
-        f"{counted(len(groups.rows.x), 'sampled row')}. Certainty: the mean probability of it."
+        "The largest first. Share: weight in the model. Rows: how many of "
+        f"{count_note(groups.rows)} are assigned to the group. Certainty: their mean membership "
+        "probability."
     )
     if not lines:
         note += " In brackets: standard deviations from the mean of all rows."
@@ -115,7 +126,7 @@ def heat_table(groups: Groups) -> Table:
             f"{len(groups.names)} columns that differ most between them."
         )
     columns = [groups.noun, *(groups.names[j] for j in chosen)]
-    return Table("Means against the whole", columns, rows, note=note)
+    return Table("Group means", columns, rows, note=note)
 
 
 def shade_of(deviation: float) -> int:
@@ -143,7 +154,7 @@ def row_table(groups: Groups) -> Table:
     note = (
         "Typical: near the centre of the group, with a high membership probability. Ambiguous: "
         "lowest membership probability; next is the second most likely group. Row 1 is the first "
-        f"row of the first file. {counted(len(groups.rows.x), 'sampled row')} were compared."
+        f"row of the first file. {count_note(groups.rows)} were compared."
     )
     heads = [groups.noun, "is", "row", "probability", "next", *(groups.names[j] for j in columns)]
     return Table("Typical and ambiguous rows", heads, rows, note=note)
@@ -156,8 +167,9 @@ def pair_table(groups: Groups) -> Table:
         for distance, i, j in groups.nearest_pairs[:12]
     ]
     note = (
-        "Distance: in standard deviations within the groups. Ambiguous rows: sampled rows of one "
-        f"with a probability below {DOUBT:.0%}, whose second most likely group is the other."
+        "Distance: in standard deviations within the groups. Ambiguous rows: rows of one group "
+        f"with a membership probability below {DOUBT:.0%}, whose second most likely group is the "
+        f"other, of {count_note(groups.rows)}."
     )
     return Table("Nearest pairs", ["pair", "distance", "ambiguous rows"], rows, note=note)
 

@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
         if not self.passed:
             return "No check applies to this fit: look at the pictures before you rely on it."
         n = len(self.passed)
-        return f"All {n} checks passed." if n > 1 else "The check passed."
+        return {1: "The check passed.", 2: "Both checks passed."}.get(n, f"All {n} checks passed.")
 
 
 def verdict_of(model: Any, X: Any, y: Any = None, *, max_rows: int = MOST_COMPARED) -> Verdict:
