@@ -62,8 +62,8 @@ def draw_column(groups: Groups, column: int, ax: Axes) -> None:
     """Draw a column by group, the largest group at the top: a box, and its density if few."""
     name = groups.names[column]
     _draw_by_group(groups, groups.values[:, column], ax)
-    ax.set_xlabel(plain_text(name))
     short = name if len(name) <= 24 else name[:23] + "…"  # a title has one line
+    ax.set_xlabel(plain_text(short))
     canvas.finish(ax, plain_text(short), count_note(groups.rows))
 
 
