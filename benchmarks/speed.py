@@ -231,10 +231,9 @@ def pass_of(model: Any, X: Any) -> Callable[[], Any]:
     family = Gaussians(model.covariance_type).prepare(rows)
     stream = replace(Stream.of(family, rows), single=str(X.dtype).endswith("32"))
     k = len(model.means_init)
-    parameters = family.from_user(
-        {"means": model.means_init, "covariances": np.ones(model.means_init.shape)}
-    )
-    sums = family.sums_of(parameters, np.full(k, len(X) / k))[None]
+    shape = model.means_init.shape[: 1 + (model.covariance_type == "diag")]
+    given = {"means": model.means_init, "covariances": np.ones(shape)}
+    sums = family.sums_of(given, np.full(k, len(X) / k))[None]
     return lambda: stream.e_step(sums)
 
 

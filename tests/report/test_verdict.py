@@ -1,6 +1,7 @@
 """The verdict: checks for and against a fit, by their codes."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,7 +86,8 @@ def test_samples_of_right_models_agree(fitted, name):
 def test_samples_of_wrong_models_do_not(fitted):
     model, X, y = fitted["RegressionMixture"]
     wide = copy.copy(model)
-    wide.noise_ = 3 * wide.noise_
+    wider = model._mixture.parameters | {"variances": 9 * model._mixture.parameters["variances"]}
+    wide._mixture = replace(model._mixture, parameters=wider)
     assert not compared(wide, X, y)
     rng = np.random.default_rng(0)
     two = np.concatenate([rng.normal(-5, 1, (400, 1)), rng.normal(5, 1, (400, 1))])

@@ -31,7 +31,6 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 Parameters: TypeAlias = dict[str, Floats]
 
 TINY = 1e-12  # weight of a component that has no rows
-POWER_STEPS = 5  # of the iteration for principal axes
 
 
 class Family(ABC):
@@ -48,6 +47,8 @@ class Family(ABC):
     similar_if_near : bool
         Whether rows at nearby :meth:`points` tend to be of one component. Then components start
         from small groups of neighbours; otherwise they also grow by splits.
+    constants : array of shape (d,) or None
+        Values of columns that do not vary, NaN for others: a row with another value has density 0.
     name : str
         Name of the type, where several compete.
     option : str
@@ -56,6 +57,7 @@ class Family(ABC):
 
     needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
+    constants: Floats | None = None
     name: str = ""
     option: ClassVar[str] = ""
 
@@ -164,24 +166,20 @@ class Family(ABC):
         """
         return parameters
 
-    def from_user(self, given: Parameters) -> Parameters:
-        """Return some or all parameters in the family's units, from those of :meth:`to_user`."""
-        return given
+    def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
+        """Return sums (k, s) of rows that have exactly these parameters, in the user's units.
+
+        ``sizes`` (k,) are the numbers of rows. Law: the estimate of the sums has the parameters,
+        where nothing is shared. Only families whose estimator takes a start have it.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def steps(self, parameters: Parameters) -> Parameters:
-        """Return steps (k, q, ·) of each array of parameters (k, ·), of the size of the noise.
+        """Return steps (c, q, ·) of each array of parameters (c, ·), of the size of the noise.
 
         They span the changes that matter, and small multiples stay in the family. Arrays that are
         known have no steps.
-        """
-
-    @abstractmethod
-    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
-        """Return sums (k, s) of rows that have exactly these parameters.
-
-        ``sizes`` (k,) are the numbers of rows. Law: ``estimate(sums_of(p, n), None)`` is p, where
-        nothing is shared.
         """
 
     def unshared(self) -> Family:
@@ -190,6 +188,10 @@ class Family(ABC):
         This one, where shared features have no parameters.
         """
         return self
+
+    def left_out(self) -> Places:
+        """Return the columns of the rows that change no density, because they are constant."""
+        return np.zeros(0, dtype=np.int64)
 
     def at_floor(self, sums: Floats, shared: Floats | None) -> Places:  # noqa: ARG002
         """Return the components at the least noise that is allowed."""
@@ -254,7 +256,7 @@ def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:
     weighted = (centred * weights[..., None]).swapaxes(-1, -2)
     axes = np.random.default_rng(0).normal(size=(len(rows), p, min(p, n_axes + 2)))
     axes = axes.astype(rows.dtype)
-    for _ in range(POWER_STEPS):
+    for _ in range(5):
         axes = np.linalg.qr(weighted @ (centred @ axes))[0]
     return np.asarray(centred @ axes[..., :n_axes])
 

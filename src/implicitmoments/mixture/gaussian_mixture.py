@@ -12,54 +12,26 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    index_like,
-    move_like,
-    to_numpy,
-)
-from implicitmoments.estimator import FEATURES, as_floats, constant_notes
+from implicitmoments.arrays import Array, Floats, index_like, move_like, to_numpy
+from implicitmoments.estimator import FEATURES, as_floats
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
     Fit,
     MixtureEstimator,
+    move_to,
     saved_attributes,
+    tables_of,
 )
-from implicitmoments.mixture.family import Family, Parameters, Places
+from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.students import Students, draw_scales
-from implicitmoments.notes import InputError, Note
+from implicitmoments.notes import InputError
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
-from implicitmoments.rows import (
-    Near,
-    RandomState,
-    Rows,
-    find_constants,
-    leave_out_outliers,
-    precision_of,
-    restore_columns,
-    restore_matrices,
-)
+from implicitmoments.rows import Near, RandomState, Rows, leave_out_outliers
 from implicitmoments.validation import check_flag, check_number, check_option, check_whole
 
-SHARED_TYPES = ("full", "tied", "diag", "spherical")  # those that other libraries have too
 SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
-LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
-GAUSSIAN_STATE = {  # in model files
-    "_near": Near | None,
-    "_constants": np.ndarray | None,
-    "_family": Gaussians | Students,
-}
-TITLES = {
-    "full": "Gaussians",
-    "tied": "Gaussians with one covariance",
-    "diag": "Gaussians with diagonal covariances",
-    "tied_diag": "Gaussians with one diagonal covariance",
-    "spherical": "spherical Gaussians",
-    "tied_spherical": "spherical Gaussians with one variance",
-}
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
@@ -88,20 +60,15 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         "right, both have the same distribution.",
     }
 
+    def _gaussians(self) -> Gaussians:
+        """Return the family of the fit, without Student's t."""
+        family: Any = self._mixture.family
+        found: Any = family.base if isinstance(family, Students) else family
+        return found  # type: ignore[no-any-return]
+
     def _freedom(self) -> float:
         """Return the degrees of freedom; infinite for Gaussians."""
         return getattr(self, "degrees_of_freedom_", math.inf)
-
-    def _type(self) -> str:
-        """Return the fitted covariance type."""
-        return str(self._family.name)
-
-    @property
-    def _places(self) -> Places:
-        """Columns that the fit did not leave out."""
-        if self._constant_values is None:
-            return np.arange(int(self.means_.shape[1]))
-        return np.flatnonzero(np.isnan(self._constant_values))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the mixture and return the most probable component of every row.
@@ -146,7 +113,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         return self._partial_fit(X, None, sample_weight)
 
-    def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
+    def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
         self._check_enough(rows.n)
         if rows.n <= SAMPLE_ROWS:
             rows = rows.merged()
@@ -156,46 +123,22 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         kept = replace(found.rows.as_given(), wide=True)
         self._near = found.rule
         self._check_enough(found.n_outliers + max(kept.kept, kept.total))
-        if getattr(self, "_stream", None) is None:
-            self._constants = find_constants(kept)
-        kept = kept.without(self._constants)
-        notes = list(constant_notes(self, self._constants))
-        if found.n_outliers:
-            notes.append(Note("outliers", {"n": found.n_outliers, "done": "left out of"}))
-        return kept, notes
-
-    def _restored(self, name: str, value: Floats, fill: float | None = None) -> Floats:
-        if name == "means":
-            return restore_columns(value, self._constant_values, fill)
-        if name != "covariances" or self._type().endswith("spherical"):
-            return value
-        if self._type().endswith("diag"):
-            return restore_columns(value, self._constant_values, fill or 0.0)
-        return restore_matrices(value, self._constant_values, fill or 0.0)
-
-    def _varying(self, name: str, value: Floats) -> Floats:
-        places, kind = self._places, self._type()
-        if name == "means" or (name == "covariances" and kind.endswith("diag")):
-            return value[..., places]
-        if name != "covariances" or kind.endswith("spherical"):
-            return value
-        return value[..., places[:, None], places]
+        return kept, found.n_outliers
 
     def _covariances(self) -> Floats:
-        """Return covariances (k, p, p), or (k, p) if diagonal, of the p columns that vary."""
-        found, kind = self._fitted()["covariances"], self._type()
-        if kind.startswith("tied"):
+        """Return covariances (k, d, d), or variances (k, d) of the columns if diagonal."""
+        found, name = self._mixture.values["covariances"], self._gaussians().name
+        if name.startswith("tied"):
             found = np.repeat(found[None], self._k(), axis=0)
-        if kind.endswith("spherical"):
-            return np.repeat(found[:, None], len(self._places), axis=1)
+        if name.endswith("spherical"):
+            return np.repeat(found[:, None], self.n_features_in_, axis=1)
         return found
 
-    def _set_parameters(self, values: Mapping[str, Any], like: Array) -> None:
-        covariances = values["covariances"]
-        if self._type() in ("full", "tied"):  # positive definite also when they are rounded
-            p = covariances.shape[-1]
-            covariances = covariances * (1 + p * rounding_of(like) * np.eye(p))
-        super()._set_parameters({**values, "covariances": covariances}, like)
+    @property
+    def _scales(self) -> Floats:
+        """The scale of each column in each component, (k, d), of Gaussians their deviations."""
+        found = self._covariances()
+        return np.sqrt(np.diagonal(found, axis1=1, axis2=2) if found.ndim == 3 else found)
 
     def _prediction(self) -> RowFunction:
         return self._function("most_probable")
@@ -231,30 +174,22 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        found, covariances = self._fitted(), self._covariances()
-        weights, means = found["weights"], found["means"]
-        labels = np.repeat(
-            np.arange(len(weights)), rng.multinomial(n_samples, weights / weights.sum())
-        )
-        noise = rng.normal(size=(n_samples, means.shape[1]))
+        family, mixture = self._gaussians(), self._mixture
+        sizes = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        noise = rng.normal(size=(n_samples, family.d))
         noise *= draw_scales(self._freedom(), n_samples, rng)
-        if covariances.ndim == 3:
-            for i, root in enumerate(np.linalg.cholesky(covariances)):
-                noise[labels == i] = noise[labels == i] @ root.T
-        else:
-            noise *= np.sqrt(covariances)[labels]
-        X = restore_columns(means[labels] + noise, self._constant_values)
+        X = family.draw(mixture.parameters, labels, noise)
         return move_like(X, self.means_), index_like(labels, self.means_)
 
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
-        weights, covariances = as_floats(self.weights_), self._covariances()
-        variances = column_variances(covariances).mean(axis=1)
-        if covariances.ndim == 2:
-            covariances = covariances[..., None] * np.eye(covariances.shape[1])
-        whole = restore_matrices(covariances, self._constant_values)
-        shown = None if self._type().endswith("spherical") else whole
-        return Means(weights, as_floats(self.means_), variances, labels, shown, self._freedom())
+        variances, shown = self._scales**2, None
+        if not self._gaussians().name.endswith("spherical"):
+            shown = self._covariances()
+            shown = shown if shown.ndim == 3 else shown[..., None] * np.eye(shown.shape[1])
+        weights, means = as_floats(self.weights_), as_floats(self.means_)
+        return Means(weights, means, variances.mean(axis=1), labels, shown, self._freedom())
 
     def _fit_view(self, rows: RowSample) -> Distribution:
         points = (rows.given, self.sample(len(rows.x))[0])
@@ -262,23 +197,12 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)
 
     def _noise_free(self, rows: RowSample) -> bool:
-        least = LEAST_VARIANCE * rows.x[:, self._places].var(axis=0)
-        return bool(np.any(column_variances(self._covariances()).max(axis=0) <= least))
+        largest = (self._scales**2).max(axis=0)  # of a column; 0 of those left out of the fit
+        return bool(np.any((largest > 0) & (largest <= 1e-5 * rows.x.var(axis=0))))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_whole("n_moves", self.n_moves, 0)
-
-
-def rounding_of(like: Array) -> float:
-    """Return the precision of rows if it is less than double, else 0."""
-    epsilon = precision_of(like)
-    return epsilon if epsilon > np.finfo(np.float64).eps else 0.0
-
-
-def column_variances(covariances: Floats) -> Floats:
-    """Return the variances (k, d) of covariances (k, d, d), or of diagonals (k, d)."""
-    return np.diagonal(covariances, axis1=1, axis2=2) if covariances.ndim == 3 else covariances
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -447,20 +371,14 @@ class GaussianMixture(GaussianEstimator):
         "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
     }
     saved: ClassVar[Mapping[str, Any]] = saved_attributes(
-        parameters, covariance_type_=str, **GAUSSIAN_STATE
+        parameters, covariance_type_=str, _near=Near | None
     )
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "Components": {"weight": "weights_", FEATURES: "means_"},
-        "Standard errors": {"weight": "weight_errors_", FEATURES: "mean_errors_"},
-        "Scales": {FEATURES: "_scales"},
-    }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
 
-    @property
-    def _scales(self) -> Floats:
-        """The scale of each column in each component, (k, d), of Gaussians their deviations."""
-        variances = column_variances(self._covariances())
-        return np.sqrt(restore_columns(variances, self._constant_values, 0.0))
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        **tables_of("Components", parameters, {"weight": "weights", FEATURES: "means"}),
+        "Scales": {FEATURES: "_scales"},
+    }
 
     @property
     def lower_bounds_(self) -> list[float]:
@@ -470,62 +388,65 @@ class GaussianMixture(GaussianEstimator):
     @property
     def precisions_(self) -> Any:
         """Inverses of the covariances, in their shape; infinite for columns without variation."""
-        covariances = self._fitted()["covariances"]
-        found = np.linalg.inv(covariances) if self._type() in ("full", "tied") else 1 / covariances
-        return self._as_covariances(np.asarray(found))
+        return self._roots(squared=True)
 
     @property
     def precisions_cholesky_(self) -> Any:
         """Upper triangular roots of the precisions, or their square roots if diagonal."""
-        covariances = self._fitted()["covariances"]
-        if self._type() not in ("full", "tied"):
-            return self._as_covariances(1 / np.sqrt(covariances))
-        roots = np.linalg.inv(np.linalg.cholesky(covariances))
-        return self._as_covariances(np.asarray(np.swapaxes(roots, -1, -2)))
+        return self._roots(squared=False)
 
-    def _as_covariances(self, value: Floats) -> Any:
-        """Return precisions of all columns in the library of the rows."""
-        value = self._restored("covariances", value, math.inf)
-        return move_like(value, self.means_) if value.ndim else float(value)
+    def _roots(self, *, squared: bool) -> Any:
+        """Return roots of the precisions, or the precisions."""
+        if self.covariance_type_ not in ("full", "tied"):
+            variances = as_floats(self.covariances_)
+            with np.errstate(divide="ignore"):
+                return move_to(1 / (variances if squared else np.sqrt(variances)), self.means_)
+        covariances = self._mixture.values["covariances"]
+        flat = np.diagonal(covariances, axis1=-2, axis2=-1)[..., None] == 0
+        flat = flat & np.eye(covariances.shape[-1], dtype=bool)
+        lower = np.linalg.inv(np.linalg.cholesky(covariances + flat))
+        upper = lower.swapaxes(-1, -2)
+        return move_to(np.where(flat, math.inf, upper @ lower if squared else upper), self.means_)
 
-    def _families(self, start: Parameters | None) -> list[Family]:
+    def _families(self, start: Any) -> list[Family]:
         types: tuple[str, ...] = (self.covariance_type,)
         if self.covariance_type == "auto":  # a warm start keeps the type
-            types = COVARIANCE_TYPES if start is None else (self._type(),)
+            types = COVARIANCE_TYPES if start is None else (self.covariance_type_,)
         gaussians = [Gaussians(kind, ridge=self.reg_covar) for kind in types]
         return [Students.of(each) if self.noise == "student" else each for each in gaussians]
-
-    def _set_parameters(self, values: Mapping[str, Any], like: Array) -> None:
-        self.covariance_type_ = self._family.name
-        super()._set_parameters(values, like)
 
     @property
     def _initial(self) -> str:
         """Where a search starts."""
         return "merge" if self.init_params == "auto" else "k-means++"
 
-    def _start_parameters(self, rows: Rows) -> Parameters | None:
+    def _start(self, rows: Rows) -> Parameters | None:
         if self.warm_start and self._fits_again(rows):
-            return self._fitted()
-        names = ("weights_init", "means_init", "precisions_init")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return checked_start(self, rows, given) if given else None
+            found = {
+                key: as_floats(getattr(self, name)) for key, (name, _) in self.parameters.items()
+            }
+            return {key: part for key, part in found.items() if np.all(np.isfinite(part))}
+        return checked_start(self, rows.n_features)
 
     def _fits_again(self, rows: Rows) -> bool:
         """Whether the last fit has as many components and columns as this one."""
-        if not hasattr(self, "stats_") or self.covariance_type not in (self._type(), "auto"):
+        if not hasattr(self, "stats_") or self.covariance_type not in (
+            self.covariance_type_,
+            "auto",
+        ):
             return False
-        if len(self._places) != rows.n_features or self.n_components not in ("auto", self._k()):
+        if self.means_.shape[1] != rows.n_features or self.n_components not in ("auto", self._k()):
             return False
         # a column that did not vary in the last fit has no variance to start from
-        return bool(np.all(column_variances(self._covariances()) > 0))
+        return bool(np.all(self._scales > 0))
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
+    def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
         if self.warm_start and hasattr(self, "stats_"):
-            unchanged = abs(fit.level / fit.rows.n - self.lower_bound_) < self.tol
+            unchanged = abs(fit.level - self.lower_bound_) < self.tol
             course = fit.course._replace(converged=fit.course.converged or unchanged)
             fit = fit._replace(course=course)
-        fit = super()._store(fit, rows, notes)
+        self.covariance_type_ = fit.search.sample.family.name
+        sums = super()._store(fit, rows, n_outliers)
         if self.verbose:
             history = self.stats_["mean_log_likelihood_history"]
             steps = range(0, len(history), self.verbose_interval) if self.verbose > 1 else ()
@@ -533,14 +454,12 @@ class GaussianMixture(GaussianEstimator):
                 sys.stdout.write(f"EM step {i}: mean log-likelihood {history[i]:.6f} per row\n")
             word = "converged" if self.converged_ else "did not converge"
             sys.stdout.write(f"EM {word} in {self.n_iter_} passes: {history[-1]:.6f} per row\n")
-        return fit
+        return sums
 
     def _title(self) -> str:
-        k, words = self._k(), TITLES[self.covariance_type_]
-        one = "Gaussian"
-        if np.isfinite(self.degrees_of_freedom_):
-            words, one = words.replace("Gaussians", "t distributions"), "t distribution"
-        return f"one {one}" if k == 1 else f"a mixture of {k:,} {words}"
+        one = "t distribution" if np.isfinite(self.degrees_of_freedom_) else "Gaussian"
+        k, kind = self._k(), self.covariance_type_
+        return f"one {one}" if k == 1 else f"a mixture of {k:,} {one}s of covariance type {kind}"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -562,67 +481,59 @@ class GaussianMixture(GaussianEstimator):
             )
 
 
-def checked_start(model: GaussianMixture, rows: Rows, given: Mapping[str, Any]) -> Parameters:
-    """Return the start that the user gave, for the columns that vary."""
-    if model.n_components == "auto" or model.covariance_type == "auto":
+def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
+    """Return the start that the user gave for d columns, if any."""
+    k, kind = model.n_components, model.covariance_type
+    tail = (d, d) if kind in ("full", "tied") else (d,) * kind.endswith("diag")
+    shapes = {
+        "weights": (k,),
+        "means": (k, d),
+        "precisions": tail if kind.startswith("tied") else (k, *tail),
+    }
+    given = {name: getattr(model, f"{name}_init") for name in shapes}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and "auto" in (k, kind):
         raise InputError(
             "init_with_auto",
             "a given start needs a number of components and a covariance type, got "
             "`n_components={k!r}` and `covariance_type={kind!r}`",
-            k=model.n_components,
-            kind=model.covariance_type,
+            k=k,
+            kind=kind,
         )
-    k, d, kind = int(model.n_components), model.n_features_in_, model.covariance_type
-    columns = np.arange(d) if rows.columns is None else rows.columns
-    form = kind.split("_")[-1]
-    lead = () if kind.startswith("tied") else (k,)
-    shape = (*lead, *{"spherical": (), "diag": (d,)}.get(form, (d, d)))
-    found = {}
-    if "weights_init" in given:
-        found["weights"] = checked_array("weights_init", given["weights_init"], (k,))
-        if found["weights"].min() < 0 or abs(found["weights"].sum() - 1) > 1e-6:
+    for name, value in given.items():
+        array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
+        if array.shape != shapes[name]:
             raise InputError(
-                "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
+                "init_of_wrong_shape",
+                "`{name}_init` has the shape {shape}, expected {expected}",
+                name=name,
+                shape=array.shape,
+                expected=shapes[name],
             )
-    if "means_init" in given:
-        found["means"] = checked_array("means_init", given["means_init"], (k, d), columns)
-    if "precisions_init" in given:
-        whole = (columns[:, None], columns)
-        places = {"spherical": (), "diag": (columns,)}.get(form, whole)
-        precisions = checked_array("precisions_init", given["precisions_init"], shape, *places)
-        found["covariances"] = inverse_of(precisions, diagonal=form in ("diag", "spherical"))
-    return found
-
-
-def checked_array(name: str, value: Any, shape: tuple[int, ...], *places: Places) -> Floats:
-    """Return finite numbers that the user gave, at places of the last axes, or raise."""
-    array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
-    if array.shape != shape:
+        assert_all_finite(array, input_name=f"{name}_init")
+        given[name] = array
+    weights = given.get("weights", np.ones(1))
+    if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
         raise InputError(
-            "init_of_wrong_shape",
-            "`{name}` has the shape {shape}, expected {expected}",
-            name=name,
-            shape=array.shape,
-            expected=shape,
+            "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
         )
-    index: tuple[Any, ...] = (..., *places)
-    array = np.asarray(array[index])
-    assert_all_finite(array, input_name=name)
-    return array
+    if "precisions" in given:
+        given["covariances"] = inverse_of(given.pop("precisions"), matrices=len(tail) == 2)
+    return given or None
 
 
-def inverse_of(precisions: Floats, *, diagonal: bool) -> Floats:
-    """Return the inverses of precisions (..., d, d), or of their diagonals, or raise."""
-    if diagonal:
-        positive = bool(np.all(precisions > 0))
-    else:
+def inverse_of(precisions: Floats, *, matrices: bool) -> Floats:
+    """Return the inverses of precisions, matrices or numbers, or raise."""
+    if matrices:
         positive = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
         positive = positive and np.linalg.eigvalsh(precisions).min() > 0
+    else:
+        positive = bool(np.all(precisions > 0))
     if not positive:
         raise InputError(
             "precisions_not_positive", "`precisions_init` must be symmetric and positive definite"
         )
-    return np.asarray(1 / precisions if diagonal else np.linalg.inv(precisions))
+    return np.asarray(np.linalg.inv(precisions) if matrices else 1 / precisions)
 
 
 class InitialParameters(NamedTuple):
@@ -682,16 +593,17 @@ def start(
     >>> KMeans(8, init=means, n_init=1).fit(X).cluster_centers_.shape
     (8, 5)
     """
-    check_option("covariance_type", covariance_type, SHARED_TYPES)
+    shared = ("full", "tied", "diag", "spherical")  # types that other libraries have too
+    check_option("covariance_type", covariance_type, shared)
     model = GaussianMixture(
         n_components, covariance_type=covariance_type, random_state=random_state
     ).fit(X, sample_weight=sample_weight)
-    left_out = [note.values["columns"] for note in model.notes_ if note.code == "columns_left_out"]
-    if left_out and covariance_type != "spherical":
-        raise InputError(
-            "precisions_infinite",
-            "columns {columns} of X are constant, so that their precisions are infinite; leave "
-            "them out, or use `covariance_type='spherical'` if only means are needed",
-            columns=left_out[0],
-        )
+    for note in model.notes_:
+        if note.code == "columns_left_out" and covariance_type != "spherical":
+            raise InputError(
+                "precisions_infinite",
+                "columns {columns} of X are constant, so that their precisions are infinite; "
+                "leave them out, or use `covariance_type='spherical'` if only means are needed",
+                **note.values,
+            )
     return InitialParameters(model.means_, model.weights_, model.precisions_)

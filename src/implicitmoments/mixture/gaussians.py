@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
 from implicitmoments.mixture.family import (
     TINY,
     Family,
@@ -20,22 +20,16 @@ from implicitmoments.mixture.family import (
     triangle,
     upper_triangle,
 )
-from implicitmoments.rows import Block, Rows
+from implicitmoments.rows import (
+    Block,
+    Rows,
+    find_constants,
+    restore_columns,
+    restore_matrices,
+)
 
 LOG_2PI = float(np.log(2 * np.pi))
 COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
-RICHER = {  # types of which one is a special case, with more parameters
-    "tied_spherical": ("spherical", "tied_diag", "diag", "tied", "full"),
-    "spherical": ("diag", "full"),
-    "tied_diag": ("diag", "tied", "full"),
-    "diag": ("full",),
-    "tied": ("full",),
-    "full": (),
-}
-LEAST_RATIO = 1e-7  # of a variance to the pooled one within components
-FAR = 10.0  # deviations from the centre within which rows are taken to lie
-ROUNDING = 1e-13  # of sums of squares of standardised columns
-UNIT_ROWS = 20_000  # from which centre, units and steps are estimated
 AT_FLOOR = 1.01  # times the floor: a variance below is at it
 
 
@@ -43,105 +37,94 @@ AT_FLOOR = 1.01  # times the floor: a variance below is at it
 class Gaussians(Family):
     """Gaussians of one covariance type; features are 1, z and the products of columns of z.
 
-    z are the columns, centred and in units of their standard deviations (one unit for spherical
-    types). With a tied covariance the products are shared features: their coefficients are the
-    same for all components. Parameters are ``means`` (k, d) and ``covariances``: (k, d, d), (k, d)
-    if diagonal, (k, 1) if spherical, with one component if tied.
+    z are the columns that vary, centred and in units of their standard deviations (one unit for
+    spherical types). With a tied covariance the products are shared features: their coefficients
+    are the same for all components. Parameters are ``means`` (k, d) and ``covariances``, with one
+    component if tied: (k, d, d), (k, d) if diagonal, (k, 1) if spherical.
 
     Parameters
     ----------
-    covariance_type : str
+    name : str
         One of ``COVARIANCE_TYPES``.
     ridge : float
         Least variance, relative to the variances of the columns.
     variance : float, optional
         Known variance of tied spherical components, in the user's units.
-    separable : bool
-        Whether shared features may be left out of the components' coefficients.
     """
 
-    covariance_type: str = "full"
+    name: str = "full"
     ridge: float = 0.0
     variance: float | None = None
-    separable: bool = True
     # of the rows; ``prepare`` sets them
     centre: Floats = field(default_factory=partial(np.zeros, 0))  # (d,)
     unit: Floats = field(default_factory=partial(np.ones, 0))  # (d,)
     floor: Floats = field(default_factory=partial(np.zeros, 0))  # (d,), or (1,): least variances
+    constants: Floats | None = None  # values of columns that do not vary, NaN for others
+    n_own: int = 0
+    n_features: int = 0
+    log_jacobian: float = 0.0
 
     option = "covariance_type"
 
     @property
     def tied(self) -> bool:
         """Whether all components have one covariance."""
-        return self.covariance_type.startswith("tied")
+        return self.name.startswith("tied")
 
     @property
     def shape(self) -> str:
         """``"full"``, ``"diag"`` or ``"spherical"``."""
-        return "full" if self.covariance_type == "tied" else self.covariance_type.split("_")[-1]
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The covariance type."""
-        return self.covariance_type
+        return "full" if self.name == "tied" else self.name.removeprefix("tied_")
 
     @property
     def d(self) -> int:
-        """Number of columns; the dimension of the noise."""
+        """Number of columns that vary; the dimension of the noise."""
         return len(self.centre)
 
     @property
-    def n_second(self) -> int:
-        """Features of second order."""
-        return {"full": self.d * (self.d + 1) // 2, "diag": self.d, "spherical": 1}[self.shape]
-
-    @property
-    def n_features(self) -> int:
-        """All features."""
-        return 1 + self.d + self.n_second
-
-    @property
-    def n_own(self) -> int:
-        """Features with coefficients per component."""
-        return 1 + self.d if self.tied and self.separable else self.n_features
-
-    @property
-    def log_jacobian(self) -> float:
-        """Log density in the user's units less that of z."""
-        return float(-np.log(self.unit).sum())
+    def _per_variance(self) -> int:
+        """Columns that share one variance."""
+        return self.d if self.shape == "spherical" else 1
 
     def prepare(self, rows: Rows) -> Gaussians:
         """Return the family in the units of some rows.
 
         Least variances come from the rounding of sums, the ridge, and steps of rounded columns.
         """
-        sample = rows.sample(UNIT_ROWS, 0)
+        constants, sample = find_constants(rows), rows.sample(20_000, 0)
         points, weights = np.asarray(sample.points, dtype=np.float64), sample.counts
+        if constants is not None:
+            points = points[:, np.isnan(constants)]
         about = points[0]
-        mean = weights @ (points - about) / weights.sum()
-        centre = about + mean
+        centre = about + weights @ (points - about) / weights.sum()
         deviations = np.sqrt(weights @ (points - centre) ** 2 / weights.sum())
         unit = np.where(deviations > 0, deviations, 1.0)
         if self.shape == "spherical":
             unit = np.full(len(unit), np.sqrt(np.mean(deviations**2)) or 1.0)
-        sizes = np.abs(centre) + FAR * deviations
-        floor = ROUNDING + (np.finfo(np.float64).eps * sizes / unit) ** 2 + self.ridge
-        floor = np.maximum(floor, (rounding_steps(points) / unit) ** 2 / (2 * np.pi))
-        found = replace(self, centre=centre, unit=unit, floor=floor)
-        return found.retyped(self.covariance_type, self.variance)
+        sizes = np.abs(centre) + 10 * deviations  # of nearly all rows
+        rounding = 1e-13 + (np.finfo(np.float64).eps * sizes / unit) ** 2  # of sums of squares
+        steps = rounding_steps(points) / unit
+        floor = np.maximum(rounding + self.ridge, steps**2 / (2 * np.pi))
+        found = replace(self, centre=centre, unit=unit, floor=floor, constants=constants)
+        found = replace(found, log_jacobian=float(-np.log(unit).sum()))
+        return found.retyped(self.name, self.variance)
 
-    def retyped(self, covariance_type: str, variance: float | None = None) -> Gaussians:
+    def retyped(self, name: str, variance: float | None = None) -> Gaussians:
         """Return the family of another covariance type in the same units."""
-        found = replace(self, covariance_type=covariance_type, variance=variance)
+        found, d = replace(self, name=name, variance=variance), self.d
+        second = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[found.shape]
+        floor = np.broadcast_to(self.floor, d)
         if found.shape == "spherical":
-            return replace(found, floor=self.floor.mean(keepdims=True))
-        return replace(found, floor=np.broadcast_to(self.floor, self.d))
+            floor = floor.mean(keepdims=True)
+        n_own = 1 + d + (0 if found.tied else second)
+        return replace(found, floor=floor, n_own=n_own, n_features=1 + d + second)
 
     def features(self, block: Block) -> Array:
         """Return 1, z and the products of columns."""
         x = block["x"]
         xp = namespace_of(x)
+        if self.constants is not None:
+            x = xp.take(x, index_like(np.flatnonzero(np.isnan(self.constants)), x), axis=1)
         z = (x - move_like(self.centre, x)) / move_like(self.unit, x)
         if self.shape == "full":
             second = pair_columns(z)
@@ -156,17 +139,11 @@ class Gaussians(Family):
         if self.shape == "full":
             first, second = triangle(self.d)
             return points[..., first] * points[..., second]
-        if self.shape == "diag":
-            return np.asarray(points**2)
-        return np.asarray(np.einsum("...d,...d->...", points, points)[..., None])
-
-    @property
-    def _per_variance(self) -> int:
-        """Columns that share one variance."""
-        return self.d if self.shape == "spherical" else 1
+        squares = np.asarray(points**2)
+        return squares if self.shape == "diag" else squares.sum(-1, keepdims=True)
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
-        """Return the covariance within components, (..., 1, n_second).
+        """Return the covariance within components, (..., 1, ·).
 
         All components have it if tied; those with few rows borrow from it otherwise.
         """
@@ -193,20 +170,18 @@ class Gaussians(Family):
             missing = np.clip(needed - sizes, 0, needed)
             within = sizes * within / self._per_variance + missing * shared
             within = within / (sizes + missing)
+        least = self._least(shared)
         if self.shape == "full":
-            covariances = at_least(symmetric(within, self.d), self._least(shared))
-        else:
-            covariances = np.maximum(within, self._least(shared))
-        return {"means": means, "covariances": covariances}
+            return {"means": means, "covariances": at_least(symmetric(within, self.d), least)}
+        return {"means": means, "covariances": np.maximum(within, least)}
 
     def _least(self, shared: Floats) -> Floats:
-        """Return the smallest variances of components."""
+        """Return the smallest variances of components, at least 1e-7 of the pooled ones."""
         if self.tied:
             return self.floor
         if self.shape == "full":
-            first, second = triangle(self.d)
-            shared = shared[..., first == second]
-        return self.floor + LEAST_RATIO * np.maximum(shared, 0)
+            shared = shared[..., np.equal(*triangle(self.d))]
+        return self.floor + 1e-7 * np.maximum(shared, 0)
 
     def at_floor(self, sums: Floats, shared: Floats | None) -> Places:
         """Return the components whose variance along some direction is the least allowed."""
@@ -219,24 +194,37 @@ class Gaussians(Family):
         low = np.any(variances <= AT_FLOOR * least, axis=-1)
         return np.flatnonzero(np.broadcast_to(low, len(sums)))
 
+    def left_out(self) -> Places:
+        """Return the columns that do not vary."""
+        found = np.zeros(0) if self.constants is None else ~np.isnan(self.constants)
+        return np.flatnonzero(found)
+
     def richer(self) -> Sequence[Family]:
         """Return the types that have this one as a special case."""
-        return [self.retyped(other) for other in RICHER[self.covariance_type]]
+        shapes = ("spherical", "diag", "full")
+        others = [self.retyped(name) for name in COVARIANCE_TYPES if name != self.name]
+        return [
+            other
+            for other in others
+            if shapes.index(other.shape) >= shapes.index(self.shape)
+            and (self.tied or not other.tied)
+        ]
 
     def convert(self, features: Floats, richer: Family) -> Floats:
         """Return the features of rows for a richer type."""
         z = np.asarray(self.points(features), dtype=np.float64)
-        return np.asarray(richer.features({"x": z * self.unit + self.centre}))
+        x = restore_columns(z * self.unit + self.centre, self.constants)
+        return np.asarray(richer.features({"x": x}))
 
     def unshared(self) -> Gaussians:
         """Return the family in which each component has all coefficients of its own."""
-        return replace(self, separable=False)
+        return replace(self, n_own=self.n_features)
 
     def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
         """Return the coefficients of Gaussians, and of the products if these are shared."""
         means, covariances = parameters["means"], parameters["covariances"]
         if self.shape == "full":
-            precisions: Floats = np.asarray(np.linalg.inv(covariances), dtype=np.float64)
+            precisions: Floats = np.asarray(np.linalg.inv(covariances))
             linear = (precisions @ means[..., None])[..., 0]
             first, second = triangle(self.d)  # products of two different columns occur once
             products = -upper_triangle(precisions) * np.where(first == second, 0.5, 1.0)
@@ -246,17 +234,16 @@ class Gaussians(Family):
         own = [self.peaks(parameters) - 0.5 * squares, linear]
         if self.n_own == 1 + self.d:
             return np.concatenate(own, axis=-1), products
-        products = np.broadcast_to(products, (*means.shape[:-1], self.n_second))
+        products = np.broadcast_to(products, (*means.shape[:-1], products.shape[-1]))
         return np.concatenate([*own, products], axis=-1), None
 
     def peaks(self, parameters: Parameters) -> Floats:
         """Return the largest log density of each component, (..., k, 1)."""
-        covariances = parameters["covariances"]
-        if self.shape == "full":
-            factors = np.linalg.cholesky(covariances)
-            logs = 2 * np.log(np.diagonal(factors, 0, -2, -1)).sum(-1, keepdims=True)
-        else:
-            logs = np.log(covariances).sum(-1, keepdims=True) * self._per_variance
+        variances = parameters["covariances"]
+        if self.shape == "full":  # squares of the diagonal of Cholesky factors
+            factors = np.linalg.cholesky(variances)
+            variances = np.diagonal(factors, 0, -2, -1) ** 2
+        logs = np.log(variances).sum(-1, keepdims=True) * self._per_variance
         return np.asarray(-0.5 * (logs + self.d * LOG_2PI))
 
     def split_scores(self, features: Floats, weights: Floats) -> Floats:
@@ -277,39 +264,39 @@ class Gaussians(Family):
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components."""
-        covariances = 1 if self.tied else k
-        return k - 1 + k * self.d + covariances * self.n_second * (self.variance is None)
-
-    @property
-    def _squared_units(self) -> Floats:
-        """Units of covariances: (d, d), (d,) or (1,)."""
-        if self.shape == "full":
-            return np.outer(self.unit, self.unit)
-        return self.unit[: self.n_second] ** 2
+        covariances = (1 if self.tied else k) * (self.variance is None)
+        return k - 1 + k * self.d + covariances * (self.n_features - 1 - self.d)
 
     def to_user(self, parameters: Parameters) -> Parameters:
         """Return means and covariances of the columns; these in the shapes of scikit-learn."""
-        covariances = parameters["covariances"] * self._squared_units
-        if self.shape == "spherical":
-            covariances = covariances[..., 0]
+        means, covariances = parameters["means"], parameters["covariances"]
+        means = restore_columns(means * self.unit + self.centre, self.constants)
+        if self.shape == "full":
+            covariances = covariances * np.outer(self.unit, self.unit)
+            covariances = restore_matrices(covariances, self.constants)
+        elif self.shape == "diag":
+            covariances = restore_columns(covariances * self.unit**2, self.constants, 0.0)
+        else:
+            covariances = covariances[..., 0] * self.unit[0] ** 2
         if self.tied:
-            covariances = covariances.squeeze(
-                {"full": -3, "diag": -2, "spherical": -1}[self.shape]
-            )
-        return {"means": parameters["means"] * self.unit + self.centre, "covariances": covariances}
+            axis = {"full": -3, "diag": -2, "spherical": -1}[self.shape]
+            covariances = covariances.squeeze(axis)
+        return {"means": means, "covariances": covariances}
 
-    def from_user(self, given: Parameters) -> Parameters:
-        """Return means and covariances of z."""
-        found = {}
-        if "means" in given:
-            found["means"] = (given["means"] - self.centre) / self.unit
-        if "covariances" in given:
-            covariances = np.asarray(given["covariances"])
-            covariances = covariances[None] if self.tied else covariances
-            if self.shape == "spherical":
-                covariances = covariances[..., None]
-            found["covariances"] = covariances / self._squared_units
-        return found
+    def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
+        """Return the sums (k, s) of rows with some means and covariances of the columns."""
+        varying = slice(None) if self.constants is None else np.isnan(self.constants)
+        z = (given["means"][:, varying] - self.centre) / self.unit
+        within = given["covariances"][None] if self.tied else given["covariances"]
+        if self.shape == "full":
+            within = within[:, varying][:, :, varying] / np.outer(self.unit, self.unit)
+            within = upper_triangle(within)
+        elif self.shape == "diag":
+            within = within[:, varying] / self.unit**2
+        else:
+            within = within[:, None] * (self.d / self.unit[0] ** 2)
+        sizes = sizes[:, None]
+        return np.hstack([sizes, sizes * z, sizes * (within + self._second(z))])[:, : self.n_own]
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return steps of means along L, and of covariances L (1 + E) Lᵀ along entries of E."""
@@ -322,16 +309,21 @@ class Gaussians(Family):
         else:
             deviations = np.broadcast_to(np.sqrt(covariances), (len(covariances), self.d))
             roots = deviations[..., None] * np.eye(self.d)
-            products = covariances[..., None] * np.eye(self.n_second)
+            products = covariances[..., None] * np.eye(covariances.shape[-1])
         found = {"means": np.broadcast_to(roots, (len(means), self.d, self.d))}
         return found if self.variance is not None else found | {"covariances": products}
 
-    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
-        """Return the sums (k, s) of rows with these parameters."""
-        z, within = parameters["means"], parameters["covariances"]
-        within = upper_triangle(within) if self.shape == "full" else within * self._per_variance
-        sizes = sizes[:, None]
-        return np.hstack([sizes, sizes * z, sizes * (within + self._second(z))])[:, : self.n_own]
+    def draw(self, parameters: Parameters, labels: Places, noise: Floats) -> Floats:
+        """Return rows of some components in the user's units, from noise (n, d) of variance 1."""
+        means, covariances = parameters["means"], parameters["covariances"]
+        covariances = np.broadcast_to(covariances, (len(means), *covariances.shape[1:]))
+        if self.shape == "full":
+            noise = noise.copy()
+            for i, root in enumerate(np.linalg.cholesky(covariances)):
+                noise[labels == i] = noise[labels == i] @ root.T
+        else:
+            noise = noise * np.sqrt(covariances)[labels]
+        return restore_columns((means[labels] + noise) * self.unit + self.centre, self.constants)
 
 
 def at_least(covariances: Floats, least: Floats) -> Floats:

@@ -20,12 +20,10 @@ from implicitmoments.mixture.family import (
     triangle,
 )
 from implicitmoments.mixture.gaussians import AT_FLOOR, LOG_2PI
-from implicitmoments.rows import Block, Rows, SecondMoments, mean_and_covariance
+from implicitmoments.rows import Block, Rows, mean_and_covariance
 
 FLOOR = 1e-9  # least variance of the noise, of that of y
 LEAST_RATIO = 1e-3  # of the noise of one line to that of all
-VARYING = 1e-10  # least variance of a direction of the standardised inputs that is used
-RIDGE = 1e-6  # of a row: keeps lines with few rows determined
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +49,9 @@ class Lines(Family):
     root: Floats = field(default_factory=partial(np.zeros, (0, 0)))  # (q - 1, d), its inverse
     y_centre: float = 0.0
     y_unit: float = 1.0
+    n_own: int = 0  # all features have coefficients per line
+    n_features: int = 0
+    log_jacobian: float = 0.0
 
     similar_if_near = False  # neighbours may be of different lines
     option = "noise_type"
@@ -62,39 +63,32 @@ class Lines(Family):
         """Entries of z without y: the constant and the whitened inputs."""
         return 1 + int(self.whitener.shape[1])
 
-    @property
-    def n_features(self) -> int:
-        """Products of pairs of entries of z."""
-        return int((self.q + 1) * (self.q + 2) // 2)
-
-    @property
-    def n_own(self) -> int:
-        """All features have coefficients per line."""
-        return self.n_features
-
-    @property
-    def log_jacobian(self) -> float:
-        """Log density of y in the user's units less that of its scaled values."""
-        return -float(np.log(self.y_unit))
-
     def prepare(self, rows: Rows) -> Lines:
         """Return the family with inputs whitened and y in units of its deviation."""
         moments = mean_and_covariance(rows, labelled=True)
+        centre, covariance = moments.mean, moments.covariance
         if not self.fit_intercept:
-            zero = np.zeros_like(moments.mean)
-            moments = SecondMoments(moments.n, moments.total, zero, moments.second_moment)
-        units = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
+            centre, covariance = np.zeros_like(centre), moments.second_moment
+        units = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         units = np.where(units > 0, units, 1.0)
-        correlations = (moments.covariance / units / units[:, None])[:-1, :-1]
+        correlations = (covariance / units / units[:, None])[:-1, :-1]
         values, axes = np.linalg.eigh(correlations)
         axes[np.diag(correlations) == 0] = 0.0  # constant inputs, but for rounding
-        used = values > VARYING * max(float(values[-1]), 1.0)
+        used = values > 1e-10 * max(float(values[-1]), 1.0)
         deviations = np.sqrt(values[used])
         whitener = axes[:, used] / deviations / units[:-1, None]
         root = (axes[:, used] * deviations).T * units[:-1]
-        y_centre, y_unit = float(moments.mean[-1]), float(units[-1])
-        found = replace(self, whitener=whitener, root=root, centre=moments.mean[:-1])
-        return replace(found, y_centre=y_centre, y_unit=y_unit)
+        found = replace(self, centre=centre[:-1], y_centre=float(centre[-1]))
+        return found.in_units(whitener, root, float(units[-1]))
+
+    def in_units(self, whitener: Floats, root: Floats, y_unit: float) -> Lines:
+        """Return the family of lines on other inputs, and another unit of y."""
+        p = whitener.shape[1] + 2  # entries of z
+        sizes = {"n_own": p * (p + 1) // 2, "n_features": p * (p + 1) // 2}
+        jacobian = -float(np.log(y_unit))
+        return replace(
+            self, whitener=whitener, root=root, y_unit=y_unit, log_jacobian=jacobian, **sizes
+        )
 
     def features(self, block: Block) -> Array:
         """Return the products of pairs of entries of z = (1, x, y)."""
@@ -127,9 +121,9 @@ class Lines(Family):
     def solve(self, sums: Floats) -> tuple[Floats, Floats]:
         """Return lines (..., k, q) and the sums of their squared residuals (..., k, 1)."""
         products, q = symmetric(sums, self.q + 1), self.q
-        places = np.arange(1, q)
-        products[..., places, places] += RIDGE
-        products[..., 0, 0] = np.maximum(products[..., 0, 0], RIDGE)
+        places, ridge = np.arange(1, q), 1e-6  # of a row: keeps lines with few rows determined
+        products[..., places, places] += ridge
+        products[..., 0, 0] = np.maximum(products[..., 0, 0], ridge)
         first = 0 if self.fit_intercept else 1
         gram, right = products[..., first:q, first:q], products[..., first:q, q]
         lines = np.zeros((*sums.shape[:-1], q))
@@ -210,8 +204,7 @@ class Lines(Family):
         squares = weights * residuals**2
         axes = np.linalg.eigh((z * squares[:, None]).T @ z)[1][:, -(k - 1) :]
         unit = np.sqrt(squares.sum() / weights.sum())
-        family = replace(self, whitener=self.whitener @ axes, root=axes.T @ self.root)
-        family = replace(family, y_unit=self.y_unit * unit)
+        family = self.in_units(self.whitener @ axes, axes.T @ self.root, self.y_unit * unit)
         columns = np.column_stack([features[:, :1], z @ axes, residuals / unit])
         return family, np.ascontiguousarray(pair_columns(columns))
 
@@ -228,28 +221,13 @@ class Lines(Family):
         noise = np.broadcast_to(self.y_unit * np.sqrt(variances[..., 0]), intercept.shape)
         return {"intercept": intercept, "coef": coef, "noise": noise}
 
-    def from_user(self, given: Parameters) -> Parameters:
-        """Return lines of scaled y on whitened x, and variances of scaled y."""
-        intercept, coef, noise = (given[name] for name in ("intercept", "coef", "noise"))
-        slopes = coef @ self.root.T
-        level = intercept + coef @ self.centre - self.y_centre
-        lines = np.column_stack([level, slopes]) / self.y_unit
-        noise = noise if self.separate_noise else noise[:1]
-        return {"lines": lines, "variances": (noise[:, None] / self.y_unit) ** 2}
+    def left_out(self) -> Places:
+        """Return the inputs that do not vary."""
+        return np.flatnonzero(~self.whitener.any(axis=1))
 
     def steps(self, parameters: Parameters) -> Parameters:
-        """Return deviations of the noise for lines, and its variance."""
-        variances, k = parameters["variances"], len(parameters["lines"])
-        free = np.eye(self.q)[0 if self.fit_intercept else 1 :]
-        lines = np.broadcast_to(np.sqrt(variances)[..., None] * free, (k, len(free), self.q))
+        """Return deviations of the noise for lines, and its variances."""
+        variances, free = parameters["variances"], np.eye(self.q)[not self.fit_intercept :]
+        lines = np.sqrt(variances)[..., None] * free
+        lines = np.broadcast_to(lines, (len(parameters["lines"]), *free.shape))
         return {"lines": lines, "variances": variances[..., None]}
-
-    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
-        """Return the sums (k, s) of rows with these parameters and the inputs' moments."""
-        lines, variances = parameters["lines"], parameters["variances"]
-        products = np.zeros((len(lines), self.q + 1, self.q + 1))
-        products[:, : self.q, : self.q] = np.eye(self.q)
-        products[:, self.q, : self.q] = products[:, : self.q, self.q] = lines
-        products[:, self.q, self.q] = (lines**2).sum(1) + variances[:, 0]
-        first, second = triangle(self.q + 1)
-        return sizes[:, None] * products[:, first, second]

@@ -17,8 +17,6 @@ from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_nu
 from implicitmoments.mixture.family import TINY, Family, Parameters, principal_scores
 from implicitmoments.rows import Block, Rows, mean_and_covariance
 
-PRIOR_ROWS = 1e-3  # of the overall rates, added to every component: no rate is 0
-
 
 @dataclass(frozen=True, eq=False)
 class Poissons(Family):
@@ -52,8 +50,9 @@ class Poissons(Family):
 
     def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:  # noqa: ARG002
         """Return the rates of sums (..., k, s)."""
-        counts = sums[..., 1 : self.n_own] + PRIOR_ROWS * self.overall + TINY
-        return {"rates": counts / (sums[..., :1] + PRIOR_ROWS)}
+        rows = 1e-3  # of the overall rates, added to every component: no rate is 0
+        counts = sums[..., 1 : self.n_own] + rows * self.overall + TINY
+        return {"rates": counts / (sums[..., :1] + rows)}
 
     def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
         """Return minus the total rate, and log rates; the log factorials count -1."""
@@ -80,7 +79,3 @@ class Poissons(Family):
         rates = parameters["rates"]
         sizes = np.minimum(np.sqrt(rates), rates)
         return {"rates": sizes[..., None] * np.eye(rates.shape[1])}
-
-    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
-        """Return the sums of rows with these rates."""
-        return np.hstack([sizes[:, None], sizes[:, None] * parameters["rates"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,13 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.estimator import FEATURES, as_floats, column_names
+from implicitmoments.estimator import FEATURES, as_floats
 from implicitmoments.evaluation import RowFunction
-from implicitmoments.mixture.estimator import Fit, MixtureEstimator, saved_attributes
-from implicitmoments.mixture.family import Family, Parameters
+from implicitmoments.mixture.estimator import MixtureEstimator, saved_attributes, tables_of
+from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.students import Students, draw_scales
-from implicitmoments.notes import InputError, Note
+from implicitmoments.notes import InputError
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import (
     Near,
@@ -33,11 +34,6 @@ from implicitmoments.rows import (
 )
 from implicitmoments.validation import check_flag, check_option, check_unknowns, check_whole
 
-OUTLIER_ROUNDS = 3  # of fits and rules: outliers may hide behind others
-FAR = 5.0  # times the limit of outliers: regressions keep heavy tails of the noise
-FEW_ROWS = 100  # in which some input is not 0, most often
-LEAST_NOISE = 1e-4  # of the scale of y: less is the floor of the fit
-
 
 @dataclass(frozen=True, eq=False)
 class NearLines:
@@ -46,7 +42,14 @@ class NearLines:
     lines: Floats  # (k, 1 + d), the intercept first
     limit: float  # distance along y from all lines beyond which a row is an outlier
     points: Near
-    before: NearLines | None = None  # a rule that rows have to fulfil as well
+
+    @classmethod
+    def of(cls, rows: Rows, lines: Floats) -> NearLines:
+        """Estimate the limit, generously: regressions keep heavy tails of the noise."""
+        probe = probe_rows(rows).block
+        x, y = (np.asarray(to_numpy(probe[name]), dtype=np.float64) for name in ("x", "y"))
+        limit = far_limit(np.asarray(distances(lines, x, y)), rows.kept)
+        return cls(lines, 5 * limit, near_rule(rows, labelled=False))
 
     def __call__(self, block: Any) -> Array | None:
         """Return which rows of a block are kept; None for all, and for rows without y."""
@@ -56,8 +59,6 @@ class NearLines:
         near = distances(self.lines, block["x"], block["y"]) <= self.limit
         inside = self.points({"x": block["x"]})
         near = near if inside is None else near | ~inside
-        kept = None if self.before is None else self.before(block)
-        near = near if kept is None else near & kept
         return None if bool(xp.all(near)) else near
 
 
@@ -66,32 +67,6 @@ def distances(lines: Floats, x: Array, y: Array) -> Array:
     xp = namespace_of(x)
     means = x @ move_like(lines[:, 1:].T, x) + move_like(lines[:, 0], x)
     return xp.min(xp.abs(y[:, None] - means), axis=1)
-
-
-def find_outliers(rows: Rows, lines: Floats, before: NearLines | None) -> NearLines | None:
-    """Return a rule that leaves out rows far from all lines; None if there are none."""
-    probe = probe_rows(rows).block
-    x, y = (np.asarray(to_numpy(probe[name]), dtype=np.float64) for name in ("x", "y"))
-    limit = far_limit(np.asarray(distances(lines, x, y)), rows.kept)
-    rule = NearLines(lines, FAR * limit, near_rule(rows, labelled=False), before)
-    n_out = int(rows.as_given().fold(_Far(rule), width=4, what="outliers").get("out", 0))
-    return rule if limit > 0 and n_out and few_enough(n_out, rows.kept) else None
-
-
-@dataclass(frozen=True, eq=False)
-class _Far:
-    """Counts rows that a rule leaves out."""
-
-    rule: NearLines
-
-    def __call__(self, block: Any) -> dict[str, Any]:
-        return count_far(self.rule, block)
-
-
-def lines_of(family: Lines | Students | Any) -> Lines:
-    """Return the lines within a family."""
-    found: Any = family.base if isinstance(family, Students) else family
-    return found  # type: ignore[no-any-return]
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -211,20 +186,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     labelled = density_of_labels = True
     component = "line"
     vectors = "coef_"
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "Lines": {
-            "weight": "weights_",
-            "noise": "noise_",
-            "intercept": "intercept_",
-            FEATURES: "coef_",
-        },
-        "Standard errors": {
-            "weight": "weight_errors_",
-            "noise": "noise_errors_",
-            "intercept": "intercept_errors_",
-            FEATURES: "coef_errors_",
-        },
-    }
     answers: ClassVar[Mapping[str, str]] = {
         "predictions": "predict",
         "components": "predict_component",
@@ -239,10 +200,13 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "noise": ("noise_", "noise_errors_"),
         "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
     }
-    exact_start = False  # the search goes on from the lines before outliers were left out
-    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
-        parameters, _near=NearLines | None, _family=Lines | Students
+    saved: ClassVar[Mapping[str, Any]] = saved_attributes(parameters, _near=NearLines | None)
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = tables_of(
+        "Lines",
+        parameters,
+        {"weight": "weights", "noise": "noise", "intercept": "intercept", FEATURES: "coef"},
     )
+    _initial = "lines"
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",
         "components": "Rows by most probable line, on the direction along which the slopes differ "
@@ -272,72 +236,48 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         """
         return self._partial_fit(X, y, sample_weight)
 
-    def _families(self, start: Parameters | None) -> list[Family]:  # noqa: ARG002
+    def _families(self, start: Any) -> list[Family]:  # noqa: ARG002
         lines = Lines(self.noise_type == "separate", self.fit_intercept)
         return [Students.of(lines) if self.noise == "student" else lines]
 
-    def _select_rows(self, rows: Rows) -> tuple[Rows, list[Note]]:
+    def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
         self._check_enough(rows.n)
-        self._check_unknowns(rows)
-        self._near: NearLines | None = None
-        if not self.fit_intercept:
-            self._check_inputs(rows)
-        return replace(rows, wide=True), []
-
-    def _check_inputs(self, rows: Rows) -> None:
-        """Raise if lines through the origin have inputs that are 0 in all rows."""
-        few = rows.sample(FEW_ROWS, 0).points
-        if np.any(few) or np.any(mean_and_covariance(rows).second_moment):
-            return
-        raise InputError(
-            "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
-        )
-
-    def _check_unknowns(self, rows: Rows) -> None:
-        """Raise where lines have more coefficients than there are rows."""
         k = 1 if self.n_components == "auto" else int(self.n_components)
-        check_unknowns(k, rows.n_features + self.fit_intercept, round(max(rows.kept, rows.total)))
+        check_unknowns(k, self._unknowns(rows), round(max(rows.kept, rows.total)))
+        self._near: NearLines | None = None
+        if not self.fit_intercept and not np.any(rows.sample(100, 0).points):
+            check_inputs(rows)
+        return replace(rows, wide=True), 0
 
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit lines, leave out rows far from all of them, and go on from there."""
-        self._stream = None
-        rows, notes = self._select_rows(rows)
-        n, fit = rows.kept, self._fit_rows(rows, None, seed)
-        for _ in range(OUTLIER_ROUNDS if self.drop_outliers and self.noise != "student" else 0):
-            weights, parameters = fit.parameters()
-            found = {"weights": weights, **fit.found.family.to_user(parameters)}
+        every, n_outliers = self._select_rows(rows)
+        rows, fit = every, self._fit_rows(every, None, seed)
+        for _ in range(3 if self.drop_outliers and self.noise != "student" else 0):
+            mixture = fit.mixture()
+            found = mixture.values
             lines = np.column_stack([found["intercept"], found["coef"]])
-            enough = weights * rows.total > lines.shape[1] + 1
-            rule = find_outliers(rows, lines[enough], self._near) if enough.any() else None
-            if rule is None:
+            enough = mixture.weights * rows.total > lines.shape[1] + 1
+            if not enough.any():
                 break
-            self._near, rows = rule, rows.kept_by(rule)
+            rule = NearLines.of(rows, lines[enough])
+            measure = partial(count_far, rule)
+            n = int(every.as_given().fold(measure, width=4, what="outliers").get("out", 0))
+            if n == n_outliers or rule.limit == 0 or not few_enough(n, every.kept):
+                break
+            self._near, n_outliers, rows = rule, n, every.kept_by(rule)
             again = enough.all() and self.n_components != "auto"
-            fit = self._fit_rows(rows, found if again else None, seed)
-        if n > rows.kept:
-            notes.append(Note("outliers", {"n": n - rows.kept, "done": "left out of"}))
-        self._store(fit, rows, notes)
+            fit = self._fit_rows(rows, mixture if again else None, seed)
+        self._store(fit, rows, n_outliers)
+        self._sums = None
 
     def _unknowns(self, rows: Rows) -> int:
         return rows.n_features + self.fit_intercept  # a line through as many rows is exact
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
-        constant = ~lines_of(fit.found.family).whitener.any(axis=1)
-        if constant.any():
-            columns = [column_names(self)[j] for j in np.flatnonzero(constant)]
-            notes = [*notes, Note("columns_left_out", {"columns": columns})]
-        fit.found.stats["start"] = "lines"
-        return super()._store(fit, rows, notes)
-
     def _prediction(self) -> RowFunction:
-        found = self._fitted()
-        weights = found["weights"] / found["weights"].sum()
+        found, weights = self._mixture.values, self._mixture.weights
         intercept, coef = float(weights @ found["intercept"]), weights @ found["coef"]
-
-        def predicted(x: Array) -> Any:
-            return x @ move_like(coef, x) + intercept
-
-        return RowFunction(predicted)
+        return RowFunction(lambda x: x @ move_like(coef, x) + intercept)
 
     def predict_proba(self, X: Any, y: Any = None) -> Any:
         """Return the probability of each line given (x, y).
@@ -354,8 +294,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         array of shape (n_samples, k)
         """
         check_is_fitted(self)
-        weights = self._fitted()["weights"]
-        weights = weights / weights.sum()
+        weights = self._mixture.weights
 
         def prior(x: Array) -> Any:
             return move_like(weights, x) + namespace_of(x).zeros_like(x[:, :1])
@@ -403,14 +342,14 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         if X is None:
-            n, lines = check_whole("n_samples", n_samples, 1), lines_of(self._family)
+            n, family = check_whole("n_samples", n_samples, 1), self._mixture.family
+            lines: Any = family.base if isinstance(family, Students) else family
             noise = rng.normal(size=(n, lines.q - 1))
             X = move_like(lines.centre + noise @ lines.root, self.coef_)
         else:
             X = RowFunction(lambda x: x).evaluate(self, X)
-        found, n = self._fitted(), int(X.shape[0])
-        weights = found["weights"]
-        labels = rng.choice(len(weights), size=n, p=weights / weights.sum())
+        found, n = self._mixture.values, int(X.shape[0])
+        labels = rng.choice(len(found["weights"]), size=n, p=found["weights"])
         noise = rng.normal(size=(n, 1)) * draw_scales(self.degrees_of_freedom_, n, rng)
         offsets = found["intercept"][labels] + found["noise"][labels] * noise[:, 0]
         slopes = move_like(found["coef"][labels], X)
@@ -422,8 +361,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         return "one linear regression" if k == 1 else f"a mixture of {k:,} linear regressions"
 
     def _noise_free(self, rows: RowSample) -> bool:
-        least = LEAST_NOISE * float(rows.y.std() or 1.0)
-        return float(as_floats(self.noise_).max()) <= least
+        return float(as_floats(self.noise_).max()) <= 1e-4 * float(rows.y.std() or 1.0)
 
     def _component_view(self, rows: RowSample) -> LinePicture:
         parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
@@ -440,7 +378,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         return np.asarray(to_numpy(self.predict_component(rows.given, y)))
 
     def _residuals(self, rows: RowSample, y: Floats) -> Floats:
-        own, found = self._most_probable(rows, y), self._fitted()
+        own, found = self._most_probable(rows, y), self._mixture.values
         apart = y - np.einsum("nd,nd->n", rows.x, found["coef"][own]) - found["intercept"][own]
         return np.asarray(apart / np.maximum(found["noise"][own], 1e-150))
 
@@ -450,3 +388,11 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         check_option("noise_type", self.noise_type, ("shared", "separate"))
         check_option("noise", self.noise, ("gaussian", "student"))
+
+
+def check_inputs(rows: Rows) -> None:
+    """Raise if all inputs are 0 in all rows: lines through the origin are then 0."""
+    if not np.any(mean_and_covariance(rows).second_moment):
+        raise InputError(
+            "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
+        )

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
+from implicitmoments.arrays import Floats
 from implicitmoments.estimator import FEATURES
-from implicitmoments.mixture.estimator import Fit, saved_attributes
-from implicitmoments.mixture.family import Family, Parameters
-from implicitmoments.mixture.gaussian_mixture import GAUSSIAN_STATE, GaussianEstimator
+from implicitmoments.mixture.estimator import Fit, saved_attributes, tables_of
+from implicitmoments.mixture.family import Family
+from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components, spectrum_stats
-from implicitmoments.notes import InputError, Note
-from implicitmoments.rows import RandomState, Rows
+from implicitmoments.notes import InputError
+from implicitmoments.rows import Near, RandomState, Rows, restore_columns
 from implicitmoments.validation import (
     check_option,
     check_variance,
@@ -141,16 +142,13 @@ class SphericalMixture(GaussianEstimator):
         "covariances": ("variance_", "variance_errors_"),
     }
     saved: ClassVar[Mapping[str, Any]] = saved_attributes(
-        parameters, decoded_components_=Components | None, **GAUSSIAN_STATE
+        parameters, decoded_components_=Components | None, _near=Near | None
     )
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "Components": {"weight": "weights_", "variance": "variance_", FEATURES: "means_"},
-        "Standard errors": {
-            "weight": "weight_errors_",
-            "variance": "variance_errors_",
-            FEATURES: "mean_errors_",
-        },
-    }
+    tables: ClassVar[Mapping[str, Mapping[str, str]]] = tables_of(
+        "Components",
+        parameters,
+        {"weight": "weights", "variance": "covariances", FEATURES: "means"},
+    )
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
         "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
@@ -158,24 +156,23 @@ class SphericalMixture(GaussianEstimator):
         **GaussianEstimator.captions,
     }
 
-    def _families(self, start: Parameters | None) -> list[Family]:  # noqa: ARG002
+    def _families(self, start: Any) -> list[Family]:  # noqa: ARG002
         return [Gaussians(self.covariance_type, variance=self.variance)]
 
-    def _store(self, fit: Fit, rows: Rows, notes: list[Note]) -> Fit:
-        components: Components | None = fit.found.stats.pop("components", None)
-        fit = super()._store(fit, rows, notes)
-        if components is not None:  # a constant column is at the origin of the coordinates
-            self.stats_["resolved"] = int(components.resolved.sum())
-            k, spectrum = len(components.weights), components.spectrum
-            if len(spectrum):
-                self.stats_ |= spectrum_stats((spectrum, components.floor, k, 4))
-            vectors, guesses = (
-                self._restored("means", part, 0.0)
-                for part in (components.vectors, components.guesses)
-            )
-            components = replace(components, vectors=vectors, guesses=guesses)
-        self.decoded_components_ = components
-        return fit
+    def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
+        found: Components | None = fit.search.stats.pop("components", None)
+        sums = super()._store(fit, rows, n_outliers)
+        if found is not None:  # a constant column is at the origin of the coordinates
+            self.stats_["resolved"] = int(found.resolved.sum())
+            if len(found.spectrum):
+                k = len(found.weights)
+                self.stats_ |= spectrum_stats((found.spectrum, found.floor, k, 4))
+            constants = self._mixture.family.constants
+            vectors = restore_columns(found.vectors, constants, 0.0)
+            guesses = restore_columns(found.guesses, constants, 0.0)
+            found = replace(found, vectors=vectors, guesses=guesses)
+        self.decoded_components_ = found
+        return sums
 
     def _title(self) -> str:
         k = self._k()

@@ -17,9 +17,6 @@ from implicitmoments.mixture.em import Sample, expect
 from implicitmoments.mixture.family import Family, Parameters
 
 STEP = 1e-3  # of the noise
-MOST_PARAMETERS = 1_000  # beyond it, no standard errors are computed
-UNINFORMED = 1e-8  # information per row below which a parameter has no standard error
-MOST_NUMBERS = 2**32  # products that a computation may take: fewer rows are used beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +84,19 @@ def standard_errors(
     """Return standard errors of weights and parameters, with the names and shapes of attributes.
 
     Of a mixture that was fitted to n rows, from a sample of them; ``parameters`` are in the units
-    of the family. They are NaN where the information is not positive definite.
+    of the family. They are NaN where the information is not positive definite, and for more than
+    1,000 parameters.
     """
     family = sample.family.plain().unshared()
-    unknown = {"weights": weights, **family.to_user(parameters)}
+    chart = Chart(family, np.log(weights), parameters, family.steps(parameters))
+    unknown = chart.values(chart.log_weights, parameters)
     unknown = {name: np.full(np.shape(part), np.nan) for name, part in unknown.items()}
+    if chart.m > 1_000:
+        return unknown
     try:
-        chart = Chart(family, np.log(weights), parameters, family.steps(parameters))
-        if chart.m > MOST_PARAMETERS:
-            return unknown
         information, outer = measure_information(replace(sample, family=family), chart)
         # rows say nothing of degrees of freedom at their bound
-        known = np.diag(information) > UNINFORMED * STEP**2 * sample.n
+        known = np.diag(information) > 1e-8 * STEP**2 * sample.n
         inside = np.ix_(known, known)
         np.linalg.cholesky(information[inside])
         inverse = np.linalg.inv(information[inside])
@@ -119,9 +117,12 @@ def standard_errors(
 
 
 def measure_information(sample: Sample, chart: Chart) -> tuple[Floats, Floats]:
-    """Return the observed information (m, m), and products of scores of rows, per step."""
+    """Return the observed information (m, m), and products of scores of rows, per step.
+
+    From so few rows that it takes some seconds at most.
+    """
     k, s = len(chart.log_weights), sample.family.n_own
-    few = sample.thinned(max(MOST_NUMBERS // (4 * chart.m * k * s), 1_000))
+    few = sample.thinned(max(2**30 // (chart.m * k * s), 1_000))
     factor = sample.n / few.n
     # proportions add to the spread of the estimates, counts repeat rows
     counts = bool(np.all(sample.weights == np.round(sample.weights)))

@@ -200,12 +200,12 @@ def given_start(sample: Sample, k: int, given: Parameters, rng: np.random.Genera
     What is missing comes from the rows nearest to each mean, or from k-means groups.
     """
     family = sample.family
-    found = family.from_user({name: part for name, part in given.items() if name != "weights"})
-    if "means" in found:
-        sums = sums_around(sample, found["means"])
+    if "means" in given:
+        near = np.asarray(family.features({"x": given["means"]}))
+        sums = sums_around(sample, family.points(near))
     else:
         sums = at_least_k(micro_components(sample, k, rng), k)
-    found = family.estimate(sums, family.pool(sums, sample.rest)) | found
+    found = family.to_user(family.estimate(sums, family.pool(sums, sample.rest))) | given
     sizes = np.maximum(given.get("weights", sums[:, 0]), TINY)
     return family.sums_of(found, sizes * (sample.n / sizes.sum()))
 

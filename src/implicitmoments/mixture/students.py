@@ -16,13 +16,12 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.mixture.family import TINY, Family, Parameters
+from implicitmoments.mixture.family import TINY, Family, Parameters, Places
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
 
 LEAST, MOST = 1.0, 1_000.0  # degrees of freedom
-FASTEST = 20.0  # steps of EM in the degrees of freedom that one step stands for
 START = -1.1  # mean of log u - u that stands for about ten degrees of freedom
 
 
@@ -35,10 +34,24 @@ class Students(Family):
     degrees of freedom. Coefficients are (log weight, those of the family, ν, the largest Gaussian
     log density, and four functions of ν). Parameters are those of the family and ``freedom``
     (1, 1).
+
+    Parameters
+    ----------
+    base : Gaussians or Lines
+        All its features have coefficients per component; see :meth:`of`.
+    fastest : float
+        Steps of EM in the degrees of freedom that one step stands for, at most.
     """
 
     base: Gaussians | Lines
-    fastest: float = FASTEST
+    fastest: float = 20.0
+    # those of the family
+    constants: Floats | None = None
+    name: str = ""
+    similar_if_near: bool = True
+    n_own: int = 0
+    n_features: int = 0
+    log_jacobian: float = 0.0
 
     needs_logits = True
 
@@ -46,41 +59,19 @@ class Students(Family):
     def of(cls, base: Gaussians | Lines) -> Students:
         """Wrap a family; its components have all coefficients of their own."""
         family: Any = base.unshared()
-        return cls(family)
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """As the family."""
-        return str(self.base.name)
-
-    @property
-    def similar_if_near(self) -> bool:  # type: ignore[override]
-        """As the family."""
-        return bool(self.base.similar_if_near)
-
-    @property
-    def n_features(self) -> int:
-        """Those of the family and two."""
-        return int(self.base.n_features) + 2
-
-    @property
-    def n_own(self) -> int:
-        """All features have coefficients per component."""
-        return self.n_features
+        names = ("constants", "name", "similar_if_near", "log_jacobian")
+        alike = {name: getattr(family, name) for name in names}
+        n = family.n_features + 2
+        return cls(family, n_own=n, n_features=n, **alike)
 
     @property
     def linear(self) -> slice:
         """Places of the family's sums and coefficients."""
-        return slice(1, 1 + int(self.base.n_own))
-
-    @property
-    def log_jacobian(self) -> float:
-        """As the family."""
-        return float(self.base.log_jacobian)
+        return slice(1, self.n_own - 1)
 
     def prepare(self, rows: Rows) -> Students:
         """Return the family in the units of some rows."""
-        return replace(self, base=self.base.prepare(rows))
+        return Students.of(self.base.prepare(rows))
 
     def features(self, block: Block) -> Array:
         """Return the features of the family between two constants."""
@@ -107,22 +98,18 @@ class Students(Family):
         column = (*found.shape[:-1], 1)
         freedom, peaks = parameters["freedom"], self.base.peaks(parameters)
         half, p = freedom / 2, self.base.d
-        constant = gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
-        tail = [freedom, peaks, constant, digamma(half + p / 2), mean_at(freedom)]
+        tail = [freedom, peaks, heavy_constant(freedom, p), digamma(half + p / 2)]
+        tail.append(mean_at(freedom))
         tail.append(acceleration(freedom, p, self.fastest))
         tail = [np.broadcast_to(part, column) for part in tail]
         return np.concatenate([np.zeros(column), found, *tail], axis=-1), None
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return the log densities of Student's t."""
-        xp = namespace_of(features)
         gaussian = self.base.logits(coefficients[..., self.linear], features[..., self.linear])
         freedom, peaks, constant = columns_at_end(coefficients, 6)[:3]
-        distances = 2 * (peaks - gaussian)
-        distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
-        tails = (freedom + self.base.d) / 2 * xp.log(1 + distances / freedom)
-        found: Array = coefficients[..., :1] + peaks + constant - tails
-        return found
+        found: Array = coefficients[..., :1] + heavy(gaussian, peaks, freedom, self.base.d)
+        return found + constant
 
     def sum_features(
         self, shares: Array, features: Array, coefficients: Array, logits: Array | None
@@ -161,15 +148,18 @@ class Students(Family):
         found: Parameters = self.base.to_user(parameters)
         return found | {"freedom": parameters["freedom"][..., 0, 0]}
 
-    def from_user(self, given: Parameters) -> Parameters:
-        """Return those of the family in its units, and ν."""
-        found: Parameters = self.base.from_user(given)
-        return found | {"freedom": np.reshape(given["freedom"], (1, 1))}
+    def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
+        """Return sums of rows with these parameters."""
+        inner = self.base.sums_of(given, sizes)
+        return np.column_stack([sizes, inner, mean_at(given["freedom"]) * sizes])
+
+    def left_out(self) -> Places:
+        """Return those of the family."""
+        return self.base.left_out()
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return those of the family, and ν."""
-        found: Parameters = self.base.steps(parameters)
-        return found | {"freedom": parameters["freedom"][..., None]}
+        return self.base.steps(parameters) | {"freedom": parameters["freedom"][..., None]}
 
     def plain(self) -> Students:
         """Return the family with plain steps of EM in the degrees of freedom."""
@@ -185,11 +175,23 @@ class Students(Family):
         level += sizes * (half * np.log(half) - gammaln(half)) + half * sums[..., -1]
         return np.asarray(level)
 
-    def sums_of(self, parameters: Parameters, sizes: Floats) -> Floats:
-        """Return sums of rows with these parameters."""
-        inner = self.base.sums_of(parameters, sizes)
-        sizes = sizes[:, None]
-        return np.hstack([sizes, inner, mean_at(parameters["freedom"]) * sizes])
+
+def heavy(gaussian: Array, peaks: Any, freedom: Any, p: int) -> Array:
+    """Return the log density of Student's t, but for a constant, from that of a Gaussian.
+
+    ``peaks`` are the largest Gaussian log densities, p the dimension of the noise.
+    """
+    xp = namespace_of(gaussian)
+    distances = 2 * (peaks - gaussian)
+    distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
+    found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
+    return found
+
+
+def heavy_constant(freedom: Any, p: int) -> Any:
+    """Return the constant that is missing there."""
+    half = freedom / 2
+    return gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
 
 
 def columns_at_end(array: Array, n: int) -> list[Array]:
