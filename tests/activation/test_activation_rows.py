@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 from implicitmoments import ActivationSumRegressor
 from implicitmoments.arrays import to_numpy
 from implicitmoments.datasets import make_activation_sum
-from implicitmoments.rows import ArrayTable, LabelMap, Rows
+from implicitmoments.rows import ArrayTable, Rows
 from support import Watched, refuses
 
 D, K = 4, 2
@@ -175,5 +175,5 @@ def test_scores_are_those_of_scikit_learn():
     weighted = r2_score(y, predicted, sample_weight=counts)
     assert model.score(X, y, counts) == pytest.approx(weighted, rel=1e-12)
     assert model.score(X, 1e6 + 0 * y) == r2_score(1e6 + 0 * y, predicted) == 0.0
-    mapped = Rows.of(X, y=y).mapped(labels=LabelMap(scale=1 / 3))
+    mapped = Rows.of(X, y=y).mapped(labels=lambda _, labels: 3 * labels)
     assert model.score(mapped) == pytest.approx(r2_score(3 * y, predicted), rel=1e-12)

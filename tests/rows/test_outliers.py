@@ -95,7 +95,8 @@ def test_the_rule_does_not_depend_on_map_or_blocks(rng):
     X = mixture(rng, 3_000, 3, 4)
     X[7] = 400.0
     plain = leave_out_outliers(Rows.of(X), 3)
-    mapped = leave_out_outliers(Rows(ArrayTable(X), X[0], 0.1, rows_per_block=17), 3)
+    view = Rows(ArrayTable(X), rows_per_block=17).mapped(X[0], 0.1)
+    mapped = leave_out_outliers(view, 3)
     assert plain.n_outliers == mapped.n_outliers == 1
     np.testing.assert_allclose(mapped.rows.points, (plain.rows.points - X[0]) * 0.1)
 

@@ -10,7 +10,6 @@ from implicitmoments.arrays import row_keys
 from implicitmoments.rows import (
     ArrayTable,
     GeneratedTable,
-    LabelMap,
     MemoryBudget,
     Rows,
     Whitening,
@@ -38,7 +37,7 @@ def make_points(rng):
 @pytest.mark.parametrize("rows_per_block", [1, 7, 256, 5_000])
 def test_any_blocks_give_the_same_numbers(X, rows_per_block):
     rows = Rows.of(X, y=X[:, 0], counts=np.arange(1_000.0) % 3)
-    rows = rows.mapped(X[0], 0.5, LabelMap(1.0, 2.0)).kept_by(lambda b: b["x"][:, 1] > 5)
+    rows = rows.mapped(X[0], 0.5, lambda _, y: (y - 1) / 2).kept_by(lambda b: b["x"][:, 1] > 5)
     other = Rows(**{**vars(rows), "rows_per_block": rows_per_block, "known": None})
     assert other.kept == rows.kept
     expected, found = rows.fold(total), other.fold(total)
@@ -90,10 +89,10 @@ def test_rules_see_the_table_whatever_the_map(X):
     assert both.as_given().kept == both.kept
 
 
-def test_labels_are_mapped_about_a_slope(X):
+def test_labels_are_mapped_by_unmapped_points(X):
     slope = np.array([1.0, 2.0, 3.0])
     rows = Rows.of(X, y=4.0 + (X - 5.0) @ slope).mapped(
-        np.full(3, 5.0), 2.0, LabelMap(4.0, 10.0, slope, np.full(3, 5.0))
+        np.full(3, 5.0), 2.0, lambda x, y: (y - 4.0 - (x - 5.0) @ slope) / 10
     )
     np.testing.assert_allclose(rows.hold().fold(total)["y"], 0.0, atol=1e-9)
 

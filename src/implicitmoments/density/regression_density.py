@@ -15,7 +15,6 @@ from implicitmoments.rows import (
     DEFAULT_BUDGET,
     Block,
     DrawPurpose,
-    LabelMap,
     RowDraws,
     Rows,
     Sums,
@@ -73,14 +72,17 @@ class RegressionFrame:
 
     def rows(self, rows: Rows) -> Rows:
         """Return the rows as (x', z)."""
-        labels = LabelMap(self.intercept, self.scale, self.whitener @ self.slope, self.mean)
-        return rows.mapped(self.mean, self.whitener, labels)
+        return rows.mapped(self.mean, self.whitener, self.standard_labels)
 
     def standard(self, X: Array, y: Array) -> tuple[Array, Array]:
         """Map rows and labels to x' (n, d) and z (n,)."""
         mean, whitener = move_like(self.mean, X), move_like(self.whitener, X)
-        x = (X - mean[None, :]) @ whitener
-        return x, (y - self.intercept - x @ move_like(self.slope, X)) / self.scale
+        return (X - mean[None, :]) @ whitener, self.standard_labels(X, y)
+
+    def standard_labels(self, X: Array, y: Array) -> Array:
+        """Map labels of rows X to z."""
+        mean, slope = move_like(self.mean, X), move_like(self.whitener @ self.slope, X)
+        return (y - self.intercept - (X - mean[None, :]) @ slope) / self.scale
 
     def labels(self, x: Array, z: Array | float) -> Array:
         """Map z back to labels, for points x' (n, d)."""

@@ -41,7 +41,7 @@ from implicitmoments.rows.passes import (
     threads_for_folds,
     weights_of,
 )
-from implicitmoments.rows.rows import LabelMap, Rows, Rule, restore_columns
+from implicitmoments.rows.rows import Rows, Rule, restore_columns
 from implicitmoments.rows.table import (
     ArrayTable,
     GeneratedTable,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from numbers import Integral
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -42,11 +41,6 @@ class DrawPurpose(IntEnum):
 
     HIDDEN = 0  # hidden vectors of synthetic data
     ROWS = 1  # rows themselves; the same in every pass
-
-
-STEPS = 2.0**14  # of a grid of keys to a deviation
-STRETCH = 2**20  # rows among which row numbers are drawn at a time: limits memory
-WORDS_PER_COUNTER = 4  # Philox turns one counter into four 64-bit words
 
 
 def as_seed(random_state: RandomState) -> int:
@@ -119,11 +113,11 @@ class RowDraws:
         """
         columns = 1 if width is None else width
         first, last = self.rows.start * columns, self.rows.stop * columns
-        counter, skipped = divmod(first, WORDS_PER_COUNTER)
+        counter, skipped = divmod(first, 4)  # Philox turns one counter into four 64-bit words
         key = np.random.SeedSequence(self.seed, spawn_key=(*self.stream, self._calls))
         self._calls += 1
         words = np.random.Philox(counter=counter, key=key.generate_state(2, np.uint64))
-        raw = words.random_raw(last - counter * WORDS_PER_COUNTER)[skipped:]
+        raw = words.random_raw(last - 4 * counter)[skipped:]
         # 53 bits, shifted by a half so that neither 0 nor 1 occurs
         numbers: Floats = ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         return numbers if width is None else numbers.reshape(len(self.rows), columns)
@@ -160,11 +154,13 @@ class RowDraws:
         return drawn
 
 
-def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integers:
+def draw_numbers(
+    n_rows: int, n: int, rng: np.random.Generator | int, *, stretch: int = 2**20
+) -> Integers:
     """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
 
-    Every stretch of a million numbers gives its share of them at random, so that no array of the
-    length of all rows is made.
+    Every stretch of numbers gives its share of them at random, so that no array of the length of
+    all rows is made.
 
     Examples
     --------
@@ -175,61 +171,45 @@ def draw_numbers(n_rows: int, n: int, rng: np.random.Generator | int) -> Integer
         return np.arange(n_rows)
     rng = np.random.default_rng(rng)
     drawn = []
-    for low, high in pairwise([*range(0, n_rows, STRETCH), n_rows]):
+    for low, high in pairwise([*range(0, n_rows, stretch), n_rows]):
         quota = n * high // n_rows - n * low // n_rows
         drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
     return np.concatenate(drawn)
 
 
-@dataclass(frozen=True, eq=False)
-class KeyGrid:
-    """A grid with steps of a part of each column's deviation, on which rows have their keys.
+class KeyGrid(NamedTuple):
+    """A grid of points, by which rows have keys that do not depend on the units of the columns.
 
-    So shares of rows do not depend on the units, signs and origins of the columns: an offset of
-    1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the grid in one
-    of thousands of rows. The operations are of single numbers: a key does not depend on the block.
+    An offset of 1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the
+    grid in one of thousands of rows.
     """
 
     center: Floats  # (d,), in columns of the table
     steps: Floats  # (d,), to a unit of the column; 0 for one that does not vary
 
-    @classmethod
-    def of(cls, center: Floats, deviations: Floats) -> KeyGrid:
-        """Return the grid of columns with these means and deviations."""
-        steps = np.zeros_like(deviations)
-        return cls(center, np.divide(STEPS, deviations, where=deviations > 0, out=steps))
-
-    def keys(self, x: Array) -> Array:
-        """Return the keys of rows, (n,) int64."""
-        x = as_double(x)
-        places = (x - move_like(self.center, x)) * move_like(self.steps, x)
-        xp = namespace_of(x)
-        return row_keys(xp.abs(xp.round(places)))
-
-
-@dataclass(frozen=True)
-class Share:
-    """Keeps one of some shares of the rows, or all others; shares depend on content alone."""
-
-    share: int
-    n_shares: int
-    out: bool
-    grid: KeyGrid | None = None
-
-    def __call__(self, block: Block) -> Array:
-        """Return which rows are kept."""
-        shares = shares_of(block, self.n_shares, self.grid)
-        kept: Array = shares != self.share if self.out else shares == self.share
-        return kept
-
 
 def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:
-    """Return the keys of rows of an unmapped block: those that it brings, or of its content."""
+    """Return the keys (n,) of rows of an unmapped block: its own, or those of its content.
+
+    The operations are of single numbers: a key does not depend on the block.
+    """
     if "key" in block:
         return block["key"]
-    return row_keys(block["x"]) if grid is None else grid.keys(block["x"])
+    if grid is None:
+        return row_keys(block["x"])
+    x = as_double(block["x"])
+    places = (x - move_like(grid.center, x)) * move_like(grid.steps, x)
+    xp = namespace_of(x)
+    return row_keys(xp.abs(xp.round(places)))
 
 
 def shares_of(block: Block, n_shares: int, grid: KeyGrid | None = None) -> Array:
     """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
     return key_shares(keys_of(block, grid), n_shares)
+
+
+def in_share(share: int, n_shares: int, out: bool, grid: KeyGrid | None, block: Block) -> Array:
+    """Return which rows of a block are in a share; with ``out`` those that are in another."""
+    shares = shares_of(block, n_shares, grid)
+    kept: Array = shares != share if out else shares == share
+    return kept

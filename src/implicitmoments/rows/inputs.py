@@ -196,7 +196,7 @@ def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: boo
 
 def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
-    block = next(rows.table.blocks(rows.table.read_rows))
+    block = next(rows.blocks(whole=True))
     for name in ("x", "y"):
         smallest, largest = sizes_of(block["x"])
         size = np.abs(np.atleast_2d(to_numpy(block[name]).T) if name in block else np.ones((1, 1)))
@@ -249,7 +249,7 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     """
     if not rows.weighted_rows:
         return rows
-    sums = rows.table.fold(_sum_weights, rows.table.read_rows)
+    sums = rows.table.fold(_sum_weights, rows.block_size())
     total, n = float(sums["total"]) * rows.weights, int(sums["n"])
     refuse_large("sample_weight", found=bool(sums["large"]))
     if sums["negative"] or not n:

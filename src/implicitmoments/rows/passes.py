@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -26,8 +25,6 @@ Measure: TypeAlias = Callable[[Block], Mapping[str, Any]]
 After: TypeAlias = Callable[[int], None]
 # progress(what, rows done, rows in all)
 Progress: TypeAlias = Callable[[str, int, int], None]
-
-THREADED_BLOCKS = 4  # blocks per thread below which threads do not pay off
 
 
 def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
@@ -72,48 +69,37 @@ def fold_blocks(
     >>> fold_blocks(pieces, lambda block: {"sum": float(block["x"].sum())}, 2)["sum"]
     3.0
     """
-    n_threads = allowed_threads() if n_blocks > 2 * THREADED_BLOCKS else 1
+    n_threads = allowed_threads()
+    threaded = n_threads > 1 and n_blocks >= 4 * n_threads  # fewer do not repay the threads
+    measured = (
+        _measure_in_threads(pieces, measure, n_threads)
+        if threaded
+        else ((block, measure(block)) for block in pieces)
+    )
     total: Sums = {}
     done = 0
-
-    def add(block: Block, sums: Mapping[str, Any]) -> None:
-        nonlocal done
-        add_sums(total, sums)
-        done += int(block["x"].shape[0])
-        if after is not None:
-            after(done)
-
-    if n_blocks < THREADED_BLOCKS * n_threads or n_threads == 1:
-        for block in pieces:
-            add(block, measure(block))
-    else:
-        _measure_in_threads(pieces, measure, n_threads, add)
+    with closing(measured):  # an error would keep the threads until its traceback is forgotten
+        for block, sums in measured:
+            add_sums(total, sums)
+            done += int(block["x"].shape[0])
+            if after is not None:
+                after(done)
     return total
 
 
 def _measure_in_threads(
-    pieces: Iterable[Block],
-    measure: Measure,
-    n_threads: int,
-    add: Callable[[Block, Mapping[str, Any]], None],
-) -> None:
-    """Measure several blocks at a time, and add their sums in order; on devices one by one."""
+    pieces: Iterable[Block], measure: Measure, n_threads: int
+) -> Iterator[tuple[Block, Mapping[str, Any]]]:
+    """Yield blocks and their sums in order, measured several at a time; on devices one by one."""
     waiting: deque[tuple[Block, Future[Mapping[str, Any]]]] = deque()
-
-    def collect() -> None:
-        block, sums = waiting.popleft()
-        add(block, sums.result())
-
     with threads_for_folds(1), ThreadPoolExecutor(n_threads) as pool:
         for block in pieces:
-            if not all(map(on_host, block.values())):
-                add(block, measure(block))
-                continue
-            if len(waiting) > n_threads:  # n_threads blocks in memory, and one being read
-                collect()
             waiting.append((block, pool.submit(measure, block)))
-        while waiting:
-            collect()
+            if len(waiting) > n_threads or not on_host(block["x"]):
+                oldest, sums = waiting.popleft()
+                yield oldest, sums.result()
+        for block, sums in waiting:
+            yield block, sums.result()
 
 
 @dataclass(frozen=True)
@@ -182,58 +168,55 @@ def take_rows(block: Block, kept: Array | None) -> Block:
     return {name: xp.take(column, places, axis=0) for name, column in block.items()}
 
 
-# Threads of BLAS belong to the process: one limit is shared by all threads that fit or predict.
-_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
-_lock = Lock()
-_holders: list[object] = []
-_before: list[tuple[Any, int]] = []  # BLAS libraries, and the threads that each had
+class BlasThreads:
+    """Threads of BLAS, which belong to the process: one limit for all threads that fit or predict.
 
-if hasattr(os, "register_at_fork"):  # a new process must not inherit a lock that is taken
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-    )
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread; the last of overlapping holders restores what was there before."""
-    holder = object()
-    try:  # begins before the limit is set: an interruption at any point releases it
-        with _lock:
-            if not _holders:
-                for library in _blas_libraries():
-                    _before.append((library, library.num_threads))
-                    _set_threads(library, 1)
-            _holders.append(holder)
-        yield
-    finally:
-        with _lock:
-            if holder in _holders:
-                _holders.remove(holder)
-            while _before and not _holders:
-                library, n_threads = _before.pop()
-                if library.num_threads == 1:  # otherwise the user has changed it since
-                    _set_threads(library, n_threads)
-
-
-@cache
-def _blas_libraries() -> list[Any]:
-    """Return the controllers of BLAS libraries: finding them takes milliseconds."""
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
-
-
-def _set_threads(library: Any, n_threads: int) -> None:
-    """Set the threads of a library from any thread of the process.
-
-    From version 3.8 on, threadpoolctl ignores all threads but the first that has set those of
-    OpenBLAS, until that ends.
+    It is set by the first of overlapping holders, and the last one restores what was before.
     """
-    release = getattr(library, "clear_controlling_thread", None)
-    if release is not None:
-        release(force=True)
-    library.set_num_threads(n_threads)
-    if release is not None:
-        release(force=True)
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self._holders: list[object] = []
+        self._before: list[tuple[Any, int]] = []
+
+    @cached_property
+    def libraries(self) -> list[Any]:
+        """The controllers of BLAS libraries: finding them takes milliseconds."""
+        return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Limit BLAS to one thread."""
+        holder = object()
+        try:  # begins before the limit is set: an interruption at any point releases it
+            with self.lock:
+                if not self._holders:
+                    self._before = [(library, library.num_threads) for library in self.libraries]
+                    self._set([(library, 1) for library in self.libraries])
+                self._holders.append(holder)
+            yield
+        finally:
+            with self.lock:
+                self._holders = [other for other in self._holders if other is not holder]
+                if not self._holders:  # a library of more threads was changed by the user since
+                    self._set([each for each in self._before if each[0].num_threads == 1])
+                    self._before = []
+
+    def _set(self, limits: Sequence[tuple[Any, int]]) -> None:
+        """Set the threads of libraries from any thread of the process.
+
+        From version 3.8 on, threadpoolctl ignores all threads but the first that has set those of
+        OpenBLAS, until that ends.
+        """
+        for library, n_threads in limits:
+            release = getattr(library, "clear_controlling_thread", lambda **_: None)
+            release(force=True)
+            library.set_num_threads(n_threads)
+            release(force=True)
+
+
+BLAS = BlasThreads()
+_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
 
 
 def allowed_threads() -> int:
@@ -244,8 +227,8 @@ def allowed_threads() -> int:
     given = _threads_of_folds.get()
     if given is not None:
         return given
-    with _lock:
-        return max((library.num_threads for library in _blas_libraries()), default=1)
+    with BLAS.lock:
+        return max((library.num_threads for library in BLAS.libraries), default=1)
 
 
 @contextmanager
@@ -262,7 +245,7 @@ def threads_for_folds(n_threads: int | None = None) -> Iterator[None]:
     """
     token = _threads_of_folds.set(allowed_threads() if n_threads is None else n_threads)
     try:
-        with one_blas_thread():
+        with BLAS.limited():
             yield
     finally:
         _threads_of_folds.reset(token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
@@ -21,7 +21,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import Integers, KeyGrid, Share, draw_numbers, keys_of
+from implicitmoments.rows.draws import Integers, KeyGrid, draw_numbers, in_share, keys_of
 from implicitmoments.rows.passes import (
     DEFAULT_BUDGET,
     Block,
@@ -32,25 +32,15 @@ from implicitmoments.rows.passes import (
     take_rows,
     weights_of,
 )
-from implicitmoments.rows.table import (
-    ArrayTable,
-    Table,
-    TableElsewhere,
-    join_blocks,
-    take_along,
-    take_places,
-)
+from implicitmoments.rows.table import ArrayTable, Table, join_blocks, take_places
 
 if TYPE_CHECKING:
     from implicitmoments.rows.checkpoint import Checkpoint
 
-# None is the identity; a number or (d,) multiplies the columns, (d, p) maps the rows
-Linear: TypeAlias = Floats | float | None
 # rule(unmapped block of the table) -> (n,) whether each row is kept; None keeps all of them
 Rule: TypeAlias = Callable[[Block], Array | None]
-
-FEW_COLUMNS = 4  # that are compared first where equal rows are looked for
-DRAWN_ROWS, DRAWN_NUMBERS = 100_000, 2**23  # of the sample that smaller samples are drawn from
+# labels(unmapped points, labels) -> mapped labels
+LabelMap: TypeAlias = Callable[[Array, Array], Array]
 
 
 class Census(NamedTuple):
@@ -71,9 +61,9 @@ class Drawn:
 
     def select(
         self, table: Table, n: int, rng: np.random.Generator | int
-    ) -> Iterator[tuple[Integers, Block]]:
-        """Draw n rows, which depend on both seeds alone; yield their numbers and columns."""
-        most = min(DRAWN_ROWS, DRAWN_NUMBERS // max(1, table.n_features))
+    ) -> Iterable[tuple[Integers, Block]]:
+        """Draw n rows, which depend on both seeds alone; return their numbers and columns."""
+        most = min(100_000, 2**23 // max(1, table.n_features))
         if n > most:
             return table.select(draw_numbers(table.n_rows, n, rng))
         if self.table is not table:
@@ -84,25 +74,7 @@ class Drawn:
             return table.select(self.numbers[places])
         if self.block is None:
             self.block = table.take(self.numbers)
-        return iter([(self.numbers[places], take_places(self.block, places))])
-
-
-@dataclass(frozen=True, eq=False)
-class LabelMap:
-    r"""Maps labels to :math:`(y - c - b \cdot (x - m)) / s`, with unmapped x."""
-
-    center: float = 0.0  # c and s
-    scale: float = 1.0
-    slope: Floats | None = None  # (d,), b and m; None for a slope of 0, and for the origin
-    about: Floats | None = None  # (d,)
-
-    def __call__(self, x: Array, y: Array) -> Array:
-        """Map the labels of rows x (n, d)."""
-        left = y - self.center
-        if self.slope is not None:
-            moved = x if self.about is None else x - move_like(self.about, x)[None, :]
-            left = left - moved @ move_like(self.slope, x)
-        return left / self.scale
+        return [(self.numbers[places], take_places(self.block, places))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +89,10 @@ class Rows:
     table : Table
         Where the rows are.
     center : array of shape (d,) or None
-    linear : None, float, or array of shape (d,) or (d, p)
-        Points are mapped to ``(x - center) @ linear``; a number or a vector multiplies columns.
-    labels : LabelMap or None
-        Maps the column ``"y"``.
+    linear : None, or array of shape (d,) or (d, p)
+        Points are mapped to ``(x - center) @ linear``; a vector multiplies columns.
+    labels : callable or None
+        Maps the column ``"y"``, as ``labels(x, y)`` with unmapped points.
     keep : tuple of Rule
         Functions of an unmapped block of the table: which rows are kept, (n,); None for all.
     weights : float
@@ -163,7 +135,7 @@ class Rows:
 
     table: Table
     center: Floats | None = None
-    linear: Linear = None
+    linear: Floats | None = None
     labels: LabelMap | None = None
     keep: tuple[Rule, ...] = ()
     weights: float = 1.0
@@ -181,16 +153,16 @@ class Rows:
     @classmethod
     def of(cls, points: Any, **columns: Array | None) -> Rows:
         """Return a view of an array (n, d) with further columns, of a table, or a view itself."""
-        given = {name: column for name, column in columns.items() if column is not None}
         if isinstance(points, Rows):
             return points
+        given = {name: column for name, column in columns.items() if column is not None}
         return cls(points if isinstance(points, Table) else ArrayTable(points, **given))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the rows behind: a view that is pickled is a part of a measure of other rows."""
         kept = {each.name: getattr(self, each.name) for each in fields(self)}
-        dropped = dict.fromkeys(("progress", "checkpoint", "numbers"))
-        return {**kept, **dropped, "table": TableElsewhere(self.table), "drawn": Drawn()}
+        left = dict.fromkeys(("table", "progress", "checkpoint", "numbers"))
+        return {**kept, **left, "drawn": Drawn()}
 
     # what the rows are
 
@@ -207,8 +179,8 @@ class Rows:
     @property
     def n_features(self) -> int:
         """Coordinates of a point as mapped."""
-        if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
-            return int(self.linear.shape[1])
+        if self.linear is not None:
+            return int(self.linear.shape[-1])
         return self.table.n_features if self.columns is None else len(self.columns)
 
     @cached_property
@@ -226,8 +198,8 @@ class Rows:
         """The first row that is kept, as mapped."""
         for block in self.blocks():
             if block["x"].shape[0]:
-                return {name: column[:1, ...] for name, column in block.items()}
-        raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
+                return take_places(block, np.arange(1))
+        raise self._none_kept()
 
     @property
     def weighted_rows(self) -> bool:
@@ -261,13 +233,11 @@ class Rows:
 
     @cached_property
     def held(self) -> bool:
-        """Whether all rows are kept, and in memory as a pass measures them."""
-        changes = (self.center, self.linear, self.labels, self.constants)
-        if any(each is not None for each in changes):
+        """Whether the table holds in memory all rows as a pass measures them."""
+        changes = (self.center, self.linear, self.labels, self.constants, self.grid)
+        if any(each is not None for each in changes) or self.keep or self.wide:
             return False
-        if self.keep or self.wide or self.weights != 1.0:
-            return False
-        if not isinstance(self.table, ArrayTable):
+        if self.weights != 1.0 or not isinstance(self.table, ArrayTable):
             return False
         counts = self.table.block.get("counts")
         return counts is None or bool(namespace_of(counts).all(counts > 0))
@@ -275,21 +245,22 @@ class Rows:
     # further views
 
     def mapped(
-        self, center: Floats | None = None, linear: Linear = None, labels: LabelMap | None = None
+        self,
+        center: Floats | None = None,
+        linear: Floats | float | None = None,
+        labels: LabelMap | None = None,
     ) -> Self:
         """Return the rows with a further affine map of the points, and a map of the labels."""
-        if center is not None:
-            if isinstance(self.linear, np.ndarray) and self.linear.ndim == 2:
-                center = np.asarray(center @ np.linalg.pinv(self.linear), dtype=np.float64)
-            elif self.linear is not None:
-                center = np.asarray(center / self.linear, dtype=np.float64)
-            center = center if self.center is None else self.center + center
-        return replace(
-            self,
-            center=self.center if center is None else center,
-            linear=multiply_maps(self.linear, linear),
-            labels=labels or self.labels,
-        )
+        if linear is not None and np.ndim(linear) == 0:
+            linear = np.full(self.n_features, float(linear))
+        if center is not None and self.linear is not None:  # in the columns of the table
+            two = self.linear.ndim == 2
+            center = center @ np.linalg.pinv(self.linear) if two else center / self.linear
+        if center is not None and self.center is not None:
+            center = self.center + center
+        moved = self.center if center is None else center
+        composed = multiply_maps(self.linear, linear)
+        return replace(self, center=moved, linear=composed, labels=labels or self.labels)
 
     def without(self, constants: Floats | None) -> Self:
         """Return the rows without columns that are constant; before any map."""
@@ -321,7 +292,7 @@ class Rows:
         :meth:`keyed_on`: neither on its position nor on the size of blocks, and equal rows are in
         one share.
         """
-        return self.kept_by(Share(share, n_shares, out, self.grid))
+        return self.kept_by(partial(in_share, share, n_shares, out, self.grid))
 
     def keyed_on(self, grid: KeyGrid) -> Self:
         """Return the rows with keys on a grid, so that shares do not depend on units."""
@@ -338,23 +309,21 @@ class Rows:
         if self.columns is not None:
             x = xp.take(x, index_like(self.columns, x), axis=1)
         if self.wide:
-            x = xp.astype(x, xp.float64, copy=False)
+            x = as_double(x)
             if "counts" in block:
-                found["counts"] = xp.astype(block["counts"], x.dtype, copy=False)
+                found["counts"] = as_double(block["counts"])
         if self.labels is not None:
             found["y"] = self.labels(x, block["y"])
         if self.center is not None:
             x = x - move_like(self.center, x)[None, :]
-        if isinstance(self.linear, float):
-            x = x * self.linear
-        elif self.linear is not None:
+        if self.linear is not None:
             linear = move_like(self.linear, x)
             x = x * linear[None, :] if linear.ndim == 1 else x @ linear
         return {**found, "x": x}
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
         """Yield blocks of the rows that are kept, in order; of all rows where ``whole``."""
-        for block in self.table.blocks(self._block_size(width)):
+        for block in self.table.blocks(self.block_size(width)):
             yield self.map_block(block) if whole else self._kept(block)
 
     def fold(
@@ -368,19 +337,19 @@ class Rows:
         of the rows: they have the same bits for any number of threads. ``width`` numbers are
         computed per row; ``keyed`` blocks have a column ``"key"`` for :func:`shares_of`.
         """
-        size, progress = self._block_size(width), self.progress
+        progress, n = self.progress, self.n
+        after = None if progress is None else lambda done: progress(what, done, n)
         view = None if self.held and not keyed else self
-
-        def after(done: int) -> None:
-            if progress is not None:
-                progress(what, done, self.n)
-
-        def run() -> Sums:
-            return self.table.fold(partial(_measure_kept, view, measure, keyed), size, after)
-
+        run = partial(
+            self.table.fold,
+            partial(_measure_kept, view, measure, keyed),
+            self.block_size(width),
+            after,
+        )
         return run() if self.checkpoint is None else self.checkpoint.sums(what, run)
 
-    def _block_size(self, width: int) -> int:
+    def block_size(self, width: int = 1) -> int:
+        """Return how many rows are read at a time where so many numbers are computed from each."""
         widest = max(width, self.table.n_features, self.n_features)
         return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
 
@@ -409,37 +378,32 @@ class Rows:
 
     def hold(self) -> Rows:
         """Hold all rows that are kept in memory, as mapped."""
-        if self.held and self.grid is None:
-            return self
-        return self._holding(self.table.select(np.arange(self.n)), self.n)
+        return self if self.held else self._holding(self.table.select(np.arange(self.n)), self.n)
 
-    def _holding(self, pieces: Any, n: int) -> Rows:
+    def _holding(self, pieces: Iterable[tuple[Integers, Block]], n: int) -> Rows:
         """Hold the rows of blocks that are kept, as mapped, with their keys and numbers."""
         maps = (self.constants, self.center, self.linear, self.grid)
         keyed = any(each is not None for each in maps)  # mapped points have no key of their own
-
-        def kept() -> Iterator[Block]:
-            for numbers, block in pieces:
-                row = {"row": index_like(numbers, block["x"])}
-                yield self._kept({**block, **row}, keyed=keyed)
-
-        block = dict(join_blocks(kept(), n))
+        kept = (
+            self._kept({**block, "row": index_like(numbers, block["x"])}, keyed=keyed)
+            for numbers, block in pieces
+        )
+        block = dict(join_blocks(kept, n))
         numbers = self.table.given_numbers(to_numpy(block.pop("row")))
         return self._of_block(block, numbers)
 
     def _of_block(self, block: Block, numbers: Integers | None = None) -> Rows:
-        x, counts = block["x"], block.get("counts")
-        if x.shape[0] == 0:
-            raise InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
-        xp, held = namespace_of(x), ArrayTable.of(block)
-        total = float(held.n_rows) if counts is None else float(xp.sum(counts, dtype=xp.float64))
+        if block["x"].shape[0] == 0:
+            raise self._none_kept()
+        held, census = ArrayTable.of(block), Census(**count_rows(block))
         how: dict[str, Any] = {"rows_per_block": self.rows_per_block, "budget": self.budget}
-        return Rows(held, known=Census(held.n_rows, total), numbers=numbers, **how)
+        return Rows(held, known=census, numbers=numbers, **how)
+
+    def _none_kept(self) -> InputError:
+        return InputError("no_rows_kept", "none of {n:count row} is kept", n=self.n)
 
     def take(self, places: Integers, counts: Array | None = None) -> Rows:
         """Return some of the rows that are held in memory."""
-        if self.grid is not None:
-            return self.hold().take(places, counts)
         block = dict(take_places(self.block, places))
         if counts is not None:
             block["counts"] = move_like(counts, block["x"])
@@ -452,16 +416,13 @@ class Rows:
         repeated, are put in an order that depends on them alone.
         """
         held = self.hold()
-        x = held.block["x"]
-        # rows that differ in a few columns need no more of them to be told apart
-        order, repeated = _order_by_keys(x[:, : min(FEW_COLUMNS, int(x.shape[1]))])
-        if repeated or held.weighted_rows:
-            order, repeated = _order_by_keys(x)
-        if repeated or held.weighted_rows:
+        keys = to_numpy(row_keys(as_double(held.block["x"])))
+        order = np.argsort(keys, kind="stable")
+        if held.weighted_rows or np.any(keys[order[1:]] == keys[order[:-1]]):
             # rows of one key may differ: they are compared as neighbours in this order
-            xp, x = namespace_of(x), take_along(x, order)
-            differ = to_numpy(xp.any(x[1:, :] != x[:-1, :], axis=1))
-            first = np.append(0, 1 + np.flatnonzero(differ))
+            x = take_places(held.block, order)["x"]
+            differ = namespace_of(x).any(x[1:, :] != x[:-1, :], axis=1)
+            first = np.append(0, 1 + np.flatnonzero(to_numpy(differ)))
             counts = np.add.reduceat(held.counts[order], first)
             held = held.take(order[first], None if np.all(counts == 1) else counts)
         return replace(held, progress=self.progress, checkpoint=self.checkpoint)
@@ -469,9 +430,9 @@ class Rows:
     @cached_property
     def block(self) -> Block:
         """All rows that are kept, as mapped, in memory; without a copy where they are held."""
-        if self.held:
-            return self.table.take(np.arange(self.n))
-        return self.hold().block
+        table: Any = self.hold().table
+        block: Block = table.block
+        return block
 
     @cached_property
     def points(self) -> Floats:
@@ -512,20 +473,11 @@ def restore_columns(points: Floats, constants: Floats | None, fill: float | None
     return whole
 
 
-def multiply_maps(one: Linear, other: Linear) -> Linear:
+def multiply_maps(one: Any, other: Any) -> Floats | None:
     """Return the map of points that applies one map, then another."""
     if one is None or other is None:
-        return other if one is None else one
-    if np.ndim(one) == 2 and np.ndim(other) == 2:
-        return np.asarray(one @ np.asarray(other))
-    if np.ndim(one) == 1 and np.ndim(other) == 2:
-        return np.asarray(one)[:, None] * other
-    product = one * other
-    return product if np.ndim(product) else float(product)
-
-
-def _order_by_keys(x: Array) -> tuple[Integers, bool]:
-    """Return the order of rows (n, d) by a hash of each, and whether some have the same one."""
-    keys = to_numpy(row_keys(as_double(x)))
-    order = np.argsort(keys, kind="stable")
-    return order, bool(np.any(keys[order[1:]] == keys[order[:-1]]))
+        found: Floats | None = other if one is None else one
+        return found
+    if one.ndim == other.ndim == 2:
+        return np.asarray(one @ other)
+    return np.asarray(one[:, None] * other if other.ndim == 2 else one * other)

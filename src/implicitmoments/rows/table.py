@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import array_api_compat
@@ -21,18 +21,18 @@ from implicitmoments.arrays import (
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws
 from implicitmoments.rows.passes import (
+    DEFAULT_BUDGET,
     After,
     Block,
     Measure,
     Sums,
     blocks,
     fold_blocks,
-    weights_of,
 )
 from implicitmoments.validation import check_whole, unnamed_columns
 
-# Rows, and numbers of them, that a pass reads at a time where nothing is computed from them.
-READ_ROWS, READ_NUMBERS = 16_384, 2**20
+# What estimators call the columns of a block.
+ARGUMENTS = {"x": "X", "y": "y", "counts": "sample_weight"}
 
 
 class Table(ABC):
@@ -116,7 +116,9 @@ class Table(ABC):
             Some of the numbers, and the columns of these rows.
         """
         start = 0
-        for block in self.blocks(self.read_rows):
+        for block in self.blocks(
+            DEFAULT_BUDGET.rows_per_block(self.n_features, self.first()["x"])
+        ):
             stop = start + int(block["x"].shape[0])
             low, high = np.searchsorted(numbers, (start, stop))
             if low < high:
@@ -138,11 +140,6 @@ class Table(ABC):
             The columns, in memory.
         """
         return join_blocks((block for _, block in self.select(numbers)), len(numbers))
-
-    @property
-    def read_rows(self) -> int:
-        """Rows that are read at a time where nothing is computed from them."""
-        return max(1, min(READ_ROWS, READ_NUMBERS // max(1, self.n_features)))
 
     def first(self) -> Block:
         """Return the first row, which has the library, precision and device of all rows.
@@ -175,8 +172,7 @@ class ArrayTable(Table):
     ----------
     x : array of shape (n_samples, n_features)
     **columns : array of shape (n_samples,)
-        Further columns by name, such as ``y``; they take the precision of x. ``key`` holds a hash
-        of the points that x was made from, int64.
+        Further columns by name, such as ``y``; they take the precision of x.
 
     See Also
     --------
@@ -191,23 +187,7 @@ class ArrayTable(Table):
     """
 
     def __init__(self, x: Array, **columns: Array) -> None:
-        x = as_real_array(x, "X", 2)
-        check_finite(x, "X")
-        self.n_rows, self.n_features = int(x.shape[0]), int(x.shape[1])
-        self._block = {"x": x}
-        for name, given in columns.items():
-            if name == "key":
-                self._block[name] = given
-                continue
-            column = as_real_array(given, name, 1)
-            check_finite(column, name)
-            namespace_of(x, column)
-            if column.shape[0] != self.n_rows:
-                template = "`{name}` has {n_rows} rows and X has {expected}; expected one "
-                template += "value per row"
-                values = {"name": name, "n_rows": int(column.shape[0]), "expected": self.n_rows}
-                raise InputError("wrong_length", template, **values)
-            self._block[name] = move_like(column, x)
+        self._hold(checked_block({"x": x, **columns}))
 
     @classmethod
     def of(cls, block: Block) -> ArrayTable:
@@ -222,9 +202,12 @@ class ArrayTable(Table):
         ArrayTable
         """
         table = cls.__new__(cls)
-        table._block = dict(block)
-        table.n_rows, table.n_features = (int(length) for length in block["x"].shape)
+        table._hold(block)
         return table
+
+    def _hold(self, block: Block) -> None:
+        self._block = block
+        self.n_rows, self.n_features = (int(length) for length in block["x"].shape)
 
     @property
     def block(self) -> Block:
@@ -233,17 +216,7 @@ class ArrayTable(Table):
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Return views of the rows."""
-        return (_slice(self._block, *ends) for ends in ends_of(self.n_rows, size))
-
-    def select(self, numbers: Integers) -> Iterator[tuple[Integers, Block]]:
-        """Copy some rows, a part of them at a time."""
-        host = isinstance(self._block["x"], np.ndarray)  # on devices an operation costs more
-        for start, stop in ends_of(len(numbers), self.read_rows if host else len(numbers)):
-            yield numbers[start:stop], take_places(self._block, numbers[start:stop])
-
-    def take(self, numbers: Integers) -> Block:
-        """Return some rows; the arrays themselves if these are all rows."""
-        return self._block if len(numbers) == self.n_rows else take_places(self._block, numbers)
+        return (slice_rows(self._block, rows) for rows in blocks(range(self.n_rows), size))
 
 
 class GeneratedTable(Table):
@@ -275,84 +248,67 @@ class GeneratedTable(Table):
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Draw the rows."""
-        return map(self._draw, blocks(range(self.n_rows), size))
+        for rows in blocks(range(self.n_rows), size):
+            block = self._draw(rows)
+            shape, expected = tuple(block["x"].shape), (len(rows), self.n_features)
+            if shape != expected:
+                template = "the function returned points of shape {shape}, expected {expected}"
+                raise InputError("rows_differ", template, shape=shape, expected=expected)
+            yield block
 
     def _draw(self, rows: range) -> Block:
         made = self._function(rows, RowDraws(0, rows, (DrawPurpose.ROWS,)))
-        checked = {}
-        for name, given in (made if isinstance(made, Mapping) else {"x": made}).items():
-            checked[name] = as_real_array(given, name, 2 if name == "x" else 1)
-            check_finite(checked[name], name, rows.start)
-        shapes = {name: tuple(column.shape) for name, column in checked.items()}
-        width = getattr(self, "n_features", shapes.get("x", (0, 0))[1])
-        if {shape[0] for shape in shapes.values()} != {len(rows)} or (
-            shapes.get("x") != (len(rows), width)
-        ):
-            template = "the function returned {shapes}, expected 'x' of {n} rows and {d} features"
-            raise InputError("rows_differ", template, shapes=shapes, n=len(rows), d=width)
-        return checked
+        return checked_block(made if isinstance(made, Mapping) else {"x": made}, rows.start)
 
 
-class TableElsewhere(Table):
-    """Placeholder for rows in another process; keeps them out of measures that are sent there."""
+def checked_block(given: Mapping[str, Any], first_row: int = 0) -> Block:
+    """Return columns as finite numbers, in the library and precision of the points, or raise."""
+    x, block = as_real_array(given["x"], "X", 2), {}
+    for name, column in given.items():
+        label = ARGUMENTS.get(name, name)
+        array = as_real_array(column, label, 2 if name == "x" else 1)
+        check_finite(array, label, first_row)
+        namespace_of(x, array)
+        if array.shape[0] != x.shape[0]:
+            template = (
+                "`{name}` has {n_rows} rows, expected {expected}: one value per row of X"
+            )
+            values = {"name": label, "n_rows": int(array.shape[0]), "expected": int(x.shape[0])}
+            raise InputError("wrong_length", template, **values)
+        block[name] = move_like(array, x)
+    return block
 
-    def __init__(self, table: Table) -> None:
-        self.n_rows, self.n_features = table.n_rows, table.n_features
 
-    def blocks(self, size: int) -> Iterator[Block]:  # noqa: ARG002
-        """Refuse: there are no rows here."""
-        raise InputError("rows_elsewhere", "a measure takes what it needs from its block")
-
-
-def ends_of(n: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each block, and the first one after it."""
-    return ((start, min(start + size, n)) for start in range(0, n, size))
-
-
-def take_along(column: Array, chosen: Integers) -> Array:
-    """Return some entries of a column, or some rows of points."""
-    xp = namespace_of(column)
-    places = index_like(chosen, column)
-    if isinstance(column, np.ndarray) and column.ndim == 2 and column.flags.f_contiguous:
-        return xp.take(column.T, places, axis=1).T  # which stays in column-major order
-    return xp.take(column, places, axis=0)
+def slice_rows(block: Block, rows: range) -> Block:
+    """Return consecutive rows of a block, without a copy."""
+    return {name: column[rows.start : rows.stop, ...] for name, column in block.items()}
 
 
 def take_places(block: Block, places: Integers) -> Block:
     """Return some rows of a block."""
-    return {name: take_along(column, places) for name, column in block.items()}
+    at = index_like(places, block["x"])
+    return {name: namespace_of(column).take(column, at, axis=0) for name, column in block.items()}
 
 
 def join_blocks(parts: Iterable[Block], n: int) -> Block:
     """Join blocks of at most n rows in all, in order; one block as it is.
 
-    They are copied as they come: memory holds all rows once, and one of the blocks. Rows of blocks
-    without weights have weight 1 where others have weights.
+    They are copied as they come: memory holds all rows once, and one of the blocks.
     """
     remaining = iter(parts)
     first, second = next(remaining), next(remaining, None)
     if second is None:
         return first
-    made, end = {name: _empty_like(column, n) for name, column in first.items()}, 0
+    made: dict[str, Any] = {}
+    for name, column in first.items():
+        how = {"dtype": column.dtype, "device": array_api_compat.device(column)}
+        made[name] = namespace_of(column).empty((n, *column.shape[1:]), **how)
+    end = 0
     for part in chain([first, second], remaining):
         start, end = end, end + int(part["x"].shape[0])
-        if "counts" in part and "counts" not in made:
-            made["counts"] = _empty_like(part["counts"], n)
-            made["counts"][:start] = 1.0
         for name, column in made.items():
-            column[start:end, ...] = part[name] if name in part else weights_of(part)
-    return {name: column[:end, ...] for name, column in made.items()}
-
-
-def _empty_like(column: Array, n: int) -> Array:
-    """Return an array for n rows, in the library and layout of those of another."""
-    shape = (n, *column.shape[1:])
-    if isinstance(column, np.ndarray):
-        by_columns = column.ndim == 2 and column.flags.f_contiguous
-        return np.empty(shape, column.dtype, order="F" if by_columns else "C")
-    xp: Any = namespace_of(column)
-    empty: Array = xp.empty(shape, dtype=column.dtype, device=array_api_compat.device(column))
-    return empty
+            column[start:end, ...] = part[name]
+    return slice_rows(made, range(end))
 
 
 def in_blocks_of(size: int, pieces: Iterable[Block]) -> Iterator[Block]:
@@ -360,44 +316,40 @@ def in_blocks_of(size: int, pieces: Iterable[Block]) -> Iterator[Block]:
     waiting: list[Block] = []
     n = 0
     for piece in pieces:
-        start, n_piece = 0, int(piece["x"].shape[0])
-        while n + n_piece - start >= size:
-            stop = start + size - n
-            waiting.append(_slice(piece, start, stop))
-            yield join_blocks(waiting, size)
-            waiting, n, start = [], 0, stop
-        if start < n_piece:
-            waiting.append(_slice(piece, start, n_piece))
-            n += n_piece - start
-    if waiting:
+        length = int(piece["x"].shape[0])
+        for start, stop in pairwise([0, *range(size - n, length, size), length]):
+            waiting.append(slice_rows(piece, range(start, stop)))
+            n += stop - start
+            if n == size:
+                yield join_blocks(waiting, n)
+                waiting, n = [], 0
+    if n:
         yield join_blocks(waiting, n)
-
-
-def _slice(block: Block, start: int, stop: int) -> Block:
-    return {name: column[start:stop, ...] for name, column in block.items()}
 
 
 def check_cells(name: str, given: Any) -> None:
     """Raise an error that names the column and the row of the first entry that is no number."""
-    cells, dtype = np.asarray(given, dtype=object), getattr(given, "dtype", None)
-    flat = cells.size > 0 and cells.ndim in (1, 2)
-    if not flat or getattr(dtype, "kind", "O") not in "OUST" or isinstance(cells.flat[0], list):
+    if getattr(getattr(given, "dtype", None), "kind", "O") not in "OUST":
+        return
+    cells = np.asarray(given, dtype=object)
+    if cells.size == 0 or cells.ndim not in (1, 2) or isinstance(cells.flat[0], list):
         return  # another check has the better words
-    names = list(getattr(given, "columns", unnamed_columns(cells.size // len(cells))))
-    for column_name, column in zip(names, cells.reshape(len(cells), -1).T, strict=True):
-        for row, cell in enumerate(column):
-            try:
-                float(0.0 if cell is None else cell)
-            except (ValueError, TypeError) as reason:
-                kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                raise kind(
-                    "cell_not_a_number",
-                    "column {column!r} of {name} holds {cell!r} of type {kind} in row {row}; an "
-                    "argument must be a number or a string of a number: encode text and "
-                    "categories as numbers, or leave the column out",
-                    name=name,
-                    column=column_name if cells.ndim == 2 else name,
-                    cell=cell,
-                    kind=type(cell).__name__,
-                    row=row,
-                ) from None
+    table = cells.reshape(len(cells), -1)
+    names = list(getattr(given, "columns", unnamed_columns(table.shape[1])))
+    for row, j in np.ndindex(*table.shape):
+        cell = table[row, j]
+        try:
+            float(0.0 if cell is None else cell)
+        except (ValueError, TypeError) as reason:
+            kind = InputError if isinstance(reason, ValueError) else InputTypeError
+            raise kind(
+                "cell_not_a_number",
+                "column {column!r} of {name} holds {cell!r} of type {kind} in row {row}; an "
+                "argument must be a number or a string of a number: encode text and "
+                "categories as numbers, or leave the column out",
+                name=name,
+                column=names[j] if cells.ndim == 2 else name,
+                cell=cell,
+                kind=type(cell).__name__,
+                row=row,
+            ) from None

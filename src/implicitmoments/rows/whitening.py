@@ -314,7 +314,9 @@ class Whitening:
     @property
     def grid(self) -> KeyGrid:
         """The grid of keys that do not depend on the units of the columns."""
-        return KeyGrid.of(self.mean, self.deviations)
+        scale, steps = self.deviations, np.zeros(len(self.mean))
+        np.divide(2.0**14, scale, where=scale > 0, out=steps)  # points to a deviation
+        return KeyGrid(self.mean, steps)
 
     def column_notes(self, names: Sequence[str] | None = None) -> list[Note]:
         """Return notes on columns that are constant, and on those that depend on others.
