@@ -16,6 +16,7 @@ from implicitmoments.arrays import (
     Floats,
     check_not_large,
     index_like,
+    machine_epsilon,
     namespace_of,
     refuse_large,
 )
@@ -29,7 +30,6 @@ from implicitmoments.rows import (
     is_dask,
     map_rows,
     open_rows,
-    precision_of,
     rows_of,
     take_rows,
     weights_of,
@@ -190,7 +190,7 @@ def evaluate_varying(
     found = function(xp.take(x, index_like(np.flatnonzero(np.isnan(constants)), x), axis=1))
     if not density:
         return found
-    off = xp.any(cells_off(constants, max(epsilon, precision_of(x)), x), axis=1)
+    off = xp.any(cells_off(constants, max(epsilon, machine_epsilon(x)), x), axis=1)
     return xp.where(off, xp.full_like(found, -math.inf), found)
 
 

@@ -202,8 +202,10 @@ def move_like(array: Array, other: Array) -> Array:
 
 
 def machine_epsilon(array: Array) -> float:
-    """Return the distance from 1 to the next larger number of the precision of an array."""
-    information: Any = namespace_of(array).finfo(array.dtype)
+    """Return the epsilon of the precision of an array; integers pass for double precision."""
+    xp = namespace_of(array)
+    real = xp.isdtype(array.dtype, "real floating")
+    information: Any = xp.finfo(array.dtype if real else xp.float64)
     return float(information.eps)
 
 

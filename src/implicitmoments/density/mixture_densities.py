@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, move_like
+from implicitmoments.arrays import Array, machine_epsilon, move_like
 from implicitmoments.density.clipped_density import ClippedDensity, Reference
 from implicitmoments.density.estimator import ExpandedDensity, RatioModel
 from implicitmoments.density.expansion import (
@@ -41,7 +41,6 @@ from implicitmoments.rows import (
     Whitening,
     factor_covariance,
     find_deviations,
-    precision_of,
     restore_columns,
     restore_matrices,
     whitener_of,
@@ -212,7 +211,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     def _log_density(self, X: Any, y: Any) -> RowFunction:  # noqa: ARG002
         constants, function = self._constant_values, self.hypothesis_.log_density
         if constants is not None:
-            epsilon = precision_of(self.center_)
+            epsilon = machine_epsilon(self.center_)
             function = partial(evaluate_varying, function, constants, epsilon, True)
         return RowFunction(function)
 

@@ -104,7 +104,8 @@ class HermiteProblem:
                 template = "sample_weight must have one entry >= 0 for each of {n:count row}"
                 raise InputError("weights_invalid", template, n=rows.n)
             rows = rows.weighted(counts)
-        self.rows = rows if whitening is None else whitening.map(rows)
+        by = () if whitening is None else (whitening.mean, whitening.inverse_root)
+        self.rows = rows.mapped(*by)
         self.whitening, self._weight = whitening, weight
         self.n_features = self.rows.n_features
         # whether all orders have the same weights: they can be combined

@@ -57,7 +57,6 @@ from implicitmoments.rows.whitening import (
     find_deviations,
     looks_standard,
     mean_and_covariance,
-    precision_of,
     restore_matrices,
     whitener_of,
 )

@@ -294,9 +294,10 @@ class Rows:
         """
         return self.kept_by(partial(in_share, share, n_shares, out, self.grid))
 
-    def keyed_on(self, grid: KeyGrid) -> Self:
+    def keyed_on(self, center: Floats, deviations: Floats) -> Self:
         """Return the rows with keys on a grid, so that shares do not depend on units."""
-        return replace(self, grid=grid)
+        units = np.where(deviations > 0, deviations, np.inf)
+        return replace(self, grid=KeyGrid(center, 2.0**14 / units))  # points to a deviation
 
     # passes
 

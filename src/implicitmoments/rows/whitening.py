@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,33 +24,24 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.notes import InputError, Note
-from implicitmoments.rows.draws import Integers, KeyGrid
+from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.passes import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.rows import Rows, restore_columns
 from implicitmoments.rows.table import Table
-from implicitmoments.validation import unnamed_columns
 
-SMALLEST_VARIANCE = 1e-10  # of correlations, relative to the largest: smaller ones are rounding
-DEPENDENT = 1e-6  # of a column of unit length that is outside of the directions that vary
-# Differences of equal numbers that were rounded twice each, in epsilons of their size.
-ROUNDINGS = 4
-DOUBLE = float(np.finfo(np.float64).eps)
-FEW = 100  # first rows, in which columns are compared before all rows are
 KOLMOGOROV_CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 SIGNIFICANCE = 1e-6  # of tests of normality: false alarms are rare even over many fits
-# Beyond these a deviation is reported; with many rows, smaller ones are significant too.
-CLEAR_SKEW, CLEAR_KURTOSIS, CLEAR_EXCESS = 0.3, 0.6, 0.1
 
 
-def find_constants(rows: Rows) -> Floats | None:
+def find_constants(rows: Rows, *, few: int = 100) -> Floats | None:
     """Return the values of columns that are the same in all rows kept, (d,), NaN in others.
 
     None where no column is constant, or all are. A pass over all rows only where some column
-    does not vary among a few of them.
+    does not vary among the first few of them.
     """
     values = to_numpy(rows.first_kept["x"])[0].astype(np.float64)
-    count = partial(_count_off, values, precision_of(rows.first["x"]))
-    head = next(rows.blocks())["x"][:FEW, :]
+    count = partial(_count_off, values, machine_epsilon(rows.first["x"]))
+    head = next(rows.blocks())["x"][:few, :]
     if np.all(to_numpy(count({"x": head})["off"]) > 0):
         return None
     found = rows.fold(count, width=2 * len(values), what="constant columns")
@@ -71,15 +63,9 @@ def restore_matrices(matrices: Floats, constants: Floats | None, diagonal: float
     return np.swapaxes(whole, -1, -2)
 
 
-def resolution(size: Floats | float, epsilon: float = DOUBLE) -> Floats:
-    """Return by how much numbers of a size differ that are equal but for rounding."""
-    return np.asarray(ROUNDINGS * epsilon * np.abs(size))
-
-
-def precision_of(array: Array) -> float:
-    """Return the epsilon of the precision of an array; integers pass for double precision."""
-    real = namespace_of(array).isdtype(array.dtype, "real floating")
-    return machine_epsilon(array) if real else DOUBLE
+def resolution(size: Floats, epsilon: float) -> Floats:
+    """Return by how much numbers of a size differ that are equal but for rounding, twice each."""
+    return np.asarray(4 * epsilon * np.abs(size))
 
 
 def cells_off(constants: Floats, epsilon: float, x: Array) -> Array:
@@ -122,20 +108,11 @@ class SecondMoments:
         return KeyGrid.of(self.mean, np.where(varying, deviations, 0.0))
 
 
-def mean_and_covariance(
-    rows: Rows, *, labelled: bool = False, double: bool = True
-) -> SecondMoments:
+def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
     """Return the weighted mean and covariance of rows as mapped, in one pass.
 
-    Sums are taken about a point among the rows, so that rows far from the origin lose no digits.
-
-    Parameters
-    ----------
-    labelled : bool
-        Append the labels to the points, as the last column.
-    double : bool
-        Multiply rows in double precision; otherwise in theirs, and add the products of blocks in
-        double precision.
+    Sums are taken in double precision about a point among the rows, so that rows far from the
+    origin lose no digits. Labels are the last column, if they are asked for.
 
     Examples
     --------
@@ -143,10 +120,26 @@ def mean_and_covariance(
     >>> found.mean.tolist(), found.covariance.tolist()
     ([2.0], [[1.0]])
     """
-    first = rows.first_kept
-    about = to_numpy(join_labels(first) if labelled else first["x"])[0].astype(np.float64)
-    products = _Products(about, labelled, double)
-    sums = rows.fold(products, width=3 * len(about), what="mean and covariance")
+
+    def columns(block: Block) -> Array:
+        return as_double(join_labels(block) if labelled else block["x"])
+
+    about = to_numpy(columns(rows.first_kept))[0]
+
+    def measure(block: Block) -> Sums:
+        x, weights = columns(block), as_double(weights_of(block))
+        xp = namespace_of(x)
+        with np.errstate(over="ignore", invalid="ignore"):  # check_squares looks at the sums
+            x = x - move_like(about, x)[None, :]
+            weighted = x * weights[:, None] if "counts" in block else x
+            return {
+                "n": int(x.shape[0]),
+                "total": float(xp.sum(weights)),
+                "sum": xp.sum(weighted, axis=0),
+                "products": xp.matrix_transpose(weighted) @ x,
+            }
+
+    sums = rows.fold(measure, width=3 * len(about), what="mean and covariance")
     if labelled:
         check_squares("y", to_numpy(sums["products"])[-1, -1])
     check_squares("X", sums["products"])
@@ -168,46 +161,16 @@ def factor_covariance(covariance: Array, d: int, columns: Integers | None = None
         raise InputError("wrong_shape", template, shape=given.shape, d=d)
     if columns is not None:
         given = given[columns][:, columns]
-    try:
-        if not np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
-            raise np.linalg.LinAlgError
-        return np.asarray(np.linalg.cholesky((given + given.T) / 2), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        raise InputError(
-            "covariance_not_positive_definite",
-            "`variance` must be symmetric and positive definite",
-        ) from None
+    if np.allclose(given, given.T, rtol=1e-6, atol=1e-12 * float(np.max(np.abs(given)))):
+        with suppress(np.linalg.LinAlgError):
+            return np.asarray(np.linalg.cholesky((given + given.T) / 2), dtype=np.float64)
+    template = "`variance` must be symmetric and positive definite"
+    raise InputError("covariance_not_positive_definite", template)
 
 
 def whitener_of(factor: Floats) -> Floats:
     """Return the matrix W with which rows x W have noise of variance 1, for Σ = L Lᵀ."""
     return np.asarray(np.linalg.inv(factor).T, dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """Sums of rows and of their products about a point."""
-
-    about: Floats
-    labelled: bool
-    double: bool = True
-
-    @np.errstate(over="ignore", invalid="ignore")  # check_squares looks at the sums
-    def __call__(self, block: Block) -> Sums:
-        x: Array = join_labels(block) if self.labelled else block["x"]
-        xp, counts = namespace_of(x), block.get("counts")
-        x = as_double(x) if self.double else x
-        x = x - move_like(self.about, x)[None, :]
-        weighted, total = x, float(x.shape[0])
-        if counts is not None:
-            weighted = x * xp.astype(counts, x.dtype, copy=False)[:, None]
-            total = float(xp.sum(counts, dtype=xp.float64))
-        return {
-            "n": int(x.shape[0]),
-            "total": total,
-            "sum": xp.sum(weighted, axis=0, dtype=xp.float64),
-            "products": as_double(xp.matrix_transpose(weighted) @ x),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,25 +244,22 @@ class Whitening:
             The map.
         """
         deviations = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
-        flat = deviations <= resolution(moments.mean)
+        flat = deviations <= resolution(moments.mean, np.finfo(np.float64).eps)
         units = np.where(flat, 1.0, deviations)
         correlations = moments.covariance / units / units[:, None]
         correlations[flat], correlations[:, flat] = 0.0, 0.0
         values, vectors = np.linalg.eigh(correlations)
-        varying = values > SMALLEST_VARIANCE * max(values[-1], 1.0)
+        varying = values > 1e-10 * max(values[-1], 1.0)  # smaller ones are rounding
         V, spread = vectors[:, varying], np.sqrt(values[varying])
         V[flat] = 0.0  # but for rounding
-        if varying.all():
-            return cls(
-                moments.mean, (V * spread) @ V.T * units, (V / spread) @ V.T / units[:, None]
-            )
-        if reduce and varying.any():
-            return cls(moments.mean, (V * spread) @ V.T * units, V / spread / units[:, None])
-        template = "the features are collinear or constant (around column {column}), so "
-        template += "their covariance cannot be inverted; drop that column or reduce by "
-        template += "PCA first"
-        column = f"x{np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))}"
-        raise InputError("columns_collinear", template, column=column)
+        if not varying.all() and not (reduce and varying.any()):
+            template = "the features are collinear or constant (around column {column}), so "
+            template += "their covariance cannot be inverted; drop that column or reduce by "
+            template += "PCA first"
+            column = f"x{np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))}"
+            raise InputError("columns_collinear", template, column=column)
+        inverse = (V / spread) @ V.T if varying.all() else V / spread
+        return cls(moments.mean, (V * spread) @ V.T * units, inverse / units[:, None])
 
     @property
     def n_features(self) -> int:
@@ -311,55 +271,24 @@ class Whitening:
         """Standard deviations of the columns, (d,); 0 for constant ones."""
         return np.asarray(np.linalg.norm(self.root, axis=0))
 
-    @property
-    def grid(self) -> KeyGrid:
-        """The grid of keys that do not depend on the units of the columns."""
-        scale, steps = self.deviations, np.zeros(len(self.mean))
-        np.divide(2.0**14, scale, where=scale > 0, out=steps)  # points to a deviation
-        return KeyGrid(self.mean, steps)
-
-    def column_notes(self, names: Sequence[str] | None = None) -> list[Note]:
-        """Return notes on columns that are constant, and on those that depend on others.
+    def column_notes(self, names: Sequence[str]) -> list[Note]:
+        """Return a note on columns that are constant or depend on others, if there are any.
 
         Parameters
         ----------
-        names : sequence of str, optional
-            Of the columns; x0, x1, … by default.
+        names : sequence of str
+            Of the columns.
 
         Returns
         -------
         list of Note
         """
-        kept = self.deviations > 0
-        notes, varying = list[Note](), np.flatnonzero(kept)
-        every = unnamed_columns(len(kept)) if names is None else names
-
-        def named(columns: Any) -> list[str]:
-            return [str(every[j]) for j in columns]
-
-        if len(varying) < len(kept):
-            notes.append(Note("columns_left_out", {"columns": named(np.flatnonzero(~kept))}))
-        if self.n_features < len(varying):
-            A = self.deviations[varying, None] * self.inverse_root[varying]
-            outside = 1 - np.einsum("dp,pd->d", A, np.linalg.pinv(A))
-            columns = named(varying[outside > DEPENDENT])
-            notes.append(Note("columns_left_out", {"columns": columns}))
-        return notes
-
-    def map(self, rows: Rows) -> Rows:
-        """Return the rows with their points standardised.
-
-        Parameters
-        ----------
-        rows : Rows
-            The rows.
-
-        Returns
-        -------
-        Rows
-            With whitened points.
-        """
-        return rows.mapped(self.mean, self.inverse_root)
+        varying = self.deviations > 0
+        A = self.deviations[:, None] * self.inverse_root
+        outside = 1 - np.einsum("dp,pd->d", A, np.linalg.pinv(A))  # of the directions that vary
+        left_out = np.flatnonzero(~varying | (outside > 1e-6))
+        columns = {"columns": [str(names[j]) for j in left_out]}
+        return [Note("columns_left_out", columns)] if len(left_out) else []
 
     def apply(self, block: Block) -> Block:
         """Standardise the points of a block.
@@ -396,12 +325,13 @@ class Whitening:
 
 
 def find_deviations(
-    rows: Rows, whitening: Whitening, names: Sequence[str] | None = None
+    rows: Rows, whitening: Whitening, names: Sequence[str]
 ) -> dict[str, Any] | None:
     """Return how points deviate from a Gaussian, as values of a note, or None; one pass.
 
     Columns are tested one by one by Jarque and Bera's test, all together by Mardia's test of
-    kurtosis: the mean of |z|⁴ of standardised points is d (d + 2).
+    kurtosis: the mean of |z|⁴ of standardised points is d (d + 2). Small deviations, which are
+    significant with many rows, are not returned.
 
     Parameters
     ----------
@@ -409,28 +339,24 @@ def find_deviations(
         Points as they were given.
     whitening : Whitening
         Their mean and covariance.
-    names : sequence of str, optional
-        Names of the columns; x0, x1, … by default.
+    names : sequence of str
+        Names of the columns.
 
     Returns
     -------
     dict or None
         ``columns`` that are rejected one by one, none of them where only all together are;
         ``skewness`` and ``kurtosis``, the largest of any column; ``fourth_moment_ratio``, the
-        mean of |z|⁴ over that of a Gaussian; ``p_value``, the smallest of all tests.
+        mean of |z|⁴ over that of a Gaussian.
     """
     spread = whitening.deviations
-    called = unnamed_columns(len(spread)) if names is None else names
     scale = np.where(spread > 0, spread, 1.0)
+    joint = scale[:, None] * whitening.inverse_root
 
     def measure(block: Block) -> Sums:
-        x = block["x"]
-        xp = namespace_of(x)
-        x = xp.astype(x, xp.float64)
-        w = xp.astype(weights_of(block), x.dtype)
-        z = (x - move_like(whitening.mean, x)[None, :]) / move_like(scale, x)[None, :]
-        square = z * z
-        lengths = xp.sum(whitening.apply({"x": x})["x"] ** 2, axis=1)
+        z, w = block["x"], as_double(weights_of(block))
+        xp, square = namespace_of(z), z * z
+        lengths = xp.sum((z @ move_like(joint, z)) ** 2, axis=1)
         return {
             "total": float(xp.sum(w)),
             "cubes": w @ (square * z),
@@ -438,23 +364,23 @@ def find_deviations(
             "joint": float(w @ lengths**2),
         }
 
-    sums = rows.fold(measure, width=4 * rows.n_features, what="shape of the inputs")
+    standard = replace(rows, wide=True).mapped(whitening.mean, 1 / scale)
+    sums = standard.fold(measure, width=4 * rows.n_features, what="shape of the inputs")
     n, p, d = float(sums["total"]), whitening.n_features, len(scale)
     skewness = to_numpy(sums["cubes"]) / n
     kurtosis = np.where(spread > 0, to_numpy(sums["fourths"]) / n - 3, 0.0)
     excess = float(sums["joint"]) / n / (p * (p + 2)) - 1
     column_p = chi2.sf(n / 6 * (skewness**2 + kurtosis**2 / 4), 2) * d  # by Bonferroni
     joint_p = float(2 * norm.sf(abs(excess) * math.sqrt(n * d * (d + 2) / 8)))
-    clear = (np.abs(skewness) > CLEAR_SKEW) | (np.abs(kurtosis) > CLEAR_KURTOSIS)
+    clear = (np.abs(skewness) > 0.3) | (np.abs(kurtosis) > 0.6)
     columns = np.flatnonzero((column_p < SIGNIFICANCE) & clear)
-    if not len(columns) and not (joint_p < SIGNIFICANCE and abs(excess) > CLEAR_EXCESS):
+    if not len(columns) and not (joint_p < SIGNIFICANCE and abs(excess) > 0.1):
         return None
     return {
-        "columns": [str(called[j]) for j in columns.tolist()],
+        "columns": [str(names[j]) for j in columns.tolist()],
         "skewness": float(skewness[np.argmax(np.abs(skewness))]),
         "kurtosis": float(kurtosis[np.argmax(np.abs(kurtosis))]),
         "fourth_moment_ratio": 1 + excess,
-        "p_value": min(float(column_p.min()), joint_p, 1.0),
     }
 
 
@@ -464,11 +390,7 @@ def looks_standard(whitening: Whitening, n: float) -> bool:
     Under N(0, I) both n |mean|² and n/2 |covariance − I|² are nearly χ².
     """
     d = len(whitening.mean)
-    if whitening.n_features < d:
-        return False
     off = whitening.root.T @ whitening.root - np.eye(d)
-    mean = n * float(whitening.mean @ whitening.mean)
-    covariance = n / 2 * float(np.sum(off**2))
-    return bool(
-        chi2.sf(mean, d) > SIGNIFICANCE and chi2.sf(covariance, d * (d + 1) / 2) > SIGNIFICANCE
-    )
+    squares = n * float(whitening.mean @ whitening.mean), n / 2 * float(np.sum(off**2))
+    mean, covariance = chi2.sf(squares, (d, d * (d + 1) / 2))
+    return whitening.n_features == d and min(mean, covariance) > SIGNIFICANCE
