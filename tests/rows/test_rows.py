@@ -285,7 +285,7 @@ def test_shares_on_a_grid_do_not_depend_on_units_and_origin(X):
 
     def shares(rows, grid):
         view = Rows.of(rows)
-        view = view.keyed_on(rows.mean(axis=0), rows.std(axis=0)) if grid else view
+        view = view.keyed_on(mean_and_covariance(view)) if grid else view
         found = np.full(len(rows), -1)
         for i in range(3):
             kept = view.split(i, 3).keep[0]({"x": rows})
@@ -305,7 +305,7 @@ def test_shares_on_a_grid_do_not_depend_on_units_and_origin(X):
 
 def test_keys_on_a_grid_do_not_depend_on_blocks(X):
     rows = Rows.of(X)
-    rows = rows.keyed_on(X.mean(axis=0), X.std(axis=0)).mapped(X.mean(axis=0), np.eye(X.shape[1]))
+    rows = rows.keyed_on(mean_and_covariance(rows)).mapped(X.mean(axis=0), np.eye(X.shape[1]))
 
     def by_share(block):
         return {"n": np.bincount(shares_of(block, 3), minlength=3)}

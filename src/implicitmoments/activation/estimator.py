@@ -238,7 +238,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         activation(rows.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I, and folds that do not depend on their units.
         spread = Whitening.of(rows, reduce=True)
-        rows = rows.keyed_on(spread.mean, spread.deviations)
+        rows = rows.keyed_on(spread)
         whitening, notes, standard = self._standardise(rows, spread)
         n_extreme = count_extreme_rows(rows, 1, seed)
         if n_extreme:

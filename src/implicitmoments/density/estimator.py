@@ -141,7 +141,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         k, how = self.n_components, {"labelled": self.labelled, "drop": self.drop_outliers}
         near = leave_out_outliers(every, k, least_share=SMALLEST_COMPONENT, seed=seed, **how)
         # Folds on a grid, so that what is chosen does not depend on the units of the columns.
-        rows = near.rows.keyed_on(mean_and_covariance(near.rows).grid)
+        rows = near.rows.keyed_on(mean_and_covariance(near.rows))
         self._near = near.rule
         if not self.labelled:
             rows = rows.without(find_constants(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -25,6 +25,7 @@ Measure: TypeAlias = Callable[[Block], Mapping[str, Any]]
 After: TypeAlias = Callable[[int], None]
 # progress(what, rows done, rows in all)
 Progress: TypeAlias = Callable[[str, int, int], None]
+Measured: TypeAlias = Generator[tuple[Block, Mapping[str, Any]], None, None]
 
 
 def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
@@ -71,7 +72,7 @@ def fold_blocks(
     """
     n_threads = allowed_threads()
     threaded = n_threads > 1 and n_blocks >= 4 * n_threads  # fewer do not repay the threads
-    measured = (
+    measured: Measured = (
         _measure_in_threads(pieces, measure, n_threads)
         if threaded
         else ((block, measure(block)) for block in pieces)
@@ -87,9 +88,7 @@ def fold_blocks(
     return total
 
 
-def _measure_in_threads(
-    pieces: Iterable[Block], measure: Measure, n_threads: int
-) -> Iterator[tuple[Block, Mapping[str, Any]]]:
+def _measure_in_threads(pieces: Iterable[Block], measure: Measure, n_threads: int) -> Measured:
     """Yield blocks and their sums in order, measured several at a time; on devices one by one."""
     waiting: deque[tuple[Block, Future[Mapping[str, Any]]]] = deque()
     with threads_for_folds(1), ThreadPoolExecutor(n_threads) as pool:

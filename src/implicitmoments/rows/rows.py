@@ -294,10 +294,13 @@ class Rows:
         """
         return self.kept_by(partial(in_share, share, n_shares, out, self.grid))
 
-    def keyed_on(self, center: Floats, deviations: Floats) -> Self:
-        """Return the rows with keys on a grid, so that shares do not depend on units."""
-        units = np.where(deviations > 0, deviations, np.inf)
-        return replace(self, grid=KeyGrid(center, 2.0**14 / units))  # points to a deviation
+    def keyed_on(self, moments: Any) -> Self:
+        """Return the rows with keys that do not depend on units: shares have them then.
+
+        ``moments`` has ``mean`` and ``deviations`` (d,) of the columns, with 0 for constant ones.
+        """
+        units = np.where(moments.deviations > 0, moments.deviations, np.inf)
+        return replace(self, grid=KeyGrid(moments.mean, 2.0**14 / units))  # points to a deviation
 
     # passes
 

@@ -329,7 +329,7 @@ def check_cells(name: str, given: Any) -> None:
     """Raise an error that names the column and the row of the first entry that is no number."""
     if getattr(getattr(given, "dtype", None), "kind", "O") not in "OUST":
         return
-    cells = np.asarray(given, dtype=object)
+    cells: Any = np.asarray(given, dtype=object)
     if cells.size == 0 or cells.ndim not in (1, 2) or isinstance(cells.flat[0], list):
         return  # another check has the better words
     table = cells.reshape(len(cells), -1)

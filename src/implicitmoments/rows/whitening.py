@@ -101,11 +101,11 @@ class SecondMoments:
         return replace(self, mean=self.mean[:-1], covariance=self.covariance[:-1, :-1])
 
     @property
-    def grid(self) -> KeyGrid:
-        """The grid of keys that do not depend on the units of the columns."""
-        deviations = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        varying = deviations > resolution(self.mean)
-        return KeyGrid.of(self.mean, np.where(varying, deviations, 0.0))
+    def deviations(self) -> Floats:
+        """Standard deviations of the columns, (d,); 0 for constant ones."""
+        found: Floats = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        found[found <= resolution(self.mean, np.finfo(np.float64).eps)] = 0.0
+        return found
 
 
 def mean_and_covariance(rows: Rows, *, labelled: bool = False) -> SecondMoments:
@@ -243,9 +243,8 @@ class Whitening:
         Whitening
             The map.
         """
-        deviations = np.sqrt(np.maximum(np.diag(moments.covariance), 0.0))
-        flat = deviations <= resolution(moments.mean, np.finfo(np.float64).eps)
-        units = np.where(flat, 1.0, deviations)
+        flat = moments.deviations == 0
+        units = np.where(flat, 1.0, moments.deviations)
         correlations = moments.covariance / units / units[:, None]
         correlations[flat], correlations[:, flat] = 0.0, 0.0
         values, vectors = np.linalg.eigh(correlations)
@@ -287,7 +286,7 @@ class Whitening:
         A = self.deviations[:, None] * self.inverse_root
         outside = 1 - np.einsum("dp,pd->d", A, np.linalg.pinv(A))  # of the directions that vary
         left_out = np.flatnonzero(~varying | (outside > 1e-6))
-        columns = {"columns": [str(names[j]) for j in left_out]}
+        columns = {"columns": [str(names[j]) for j in left_out.tolist()]}
         return [Note("columns_left_out", columns)] if len(left_out) else []
 
     def apply(self, block: Block) -> Block:
@@ -391,6 +390,6 @@ def looks_standard(whitening: Whitening, n: float) -> bool:
     """
     d = len(whitening.mean)
     off = whitening.root.T @ whitening.root - np.eye(d)
-    squares = n * float(whitening.mean @ whitening.mean), n / 2 * float(np.sum(off**2))
-    mean, covariance = chi2.sf(squares, (d, d * (d + 1) / 2))
-    return whitening.n_features == d and min(mean, covariance) > SIGNIFICANCE
+    squares = [n * float(whitening.mean @ whitening.mean), n / 2 * float(np.sum(off**2))]
+    chances = chi2.sf(np.asarray(squares), [d, d * (d + 1) / 2])
+    return whitening.n_features == d and bool(np.all(chances > SIGNIFICANCE))
