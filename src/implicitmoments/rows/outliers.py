@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 
 from implicitmoments.arrays import (
     Array,
     Floats,
-    check_squares,
+    as_double,
     dot_rows,
+    index_like,
     move_like,
     namespace_of,
     refuse_large,
@@ -30,26 +32,12 @@ from implicitmoments.rows.passes import (
     blocks,
     join_labels,
     take_rows,
-    weights_of,
 )
-from implicitmoments.rows.rows import Census, Rows, Rule
+from implicitmoments.rows.rows import Census, Rows, Rule, count_rows
 
-# The limit is measured in spreads of the distances beyond their median, in units of those of a
-# normal variable. The upper quartile withstands a far group of a quarter of the rows; once far
-# groups are known, the 90 % quantile reflects heavier tails.
-QUARTILE, DECILE = (0.75, 0.6745), (0.9, 1.2816)
-FALSE_ALARMS = 0.01  # data sets of Gaussian rows in which a row passes the limit, before REACH
-REACH = 1.2  # times that limit: room for tails that are a little heavier
-LEAST_SPREAD = 0.1  # of the median distance: distances of discrete rows may all be equal
-GAP = 3.0  # ratio of distances from the centre between which there are no rows
-EXTREME = 5.0  # times the limit: rows that regressions report, and keep
-MOST_FAR = 0.2  # a larger share of the rows is structure, not outliers
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: moments show no lighter one
-PROBED = 100_000  # rows that the limit is estimated from: its quantiles are then known to 1 %
-# Rows that the centre and the units of columns are estimated from, by quantiles of every column:
-# they are then known to 4 % of a deviation, a fifth of what REACH leaves.
-CENTERED = 2_000
-COMPANY_NUMBERS = 2**16  # of far rows that are kept: they travel with every pass
+FEWEST = 6  # rows of a far group: fewer may be errors that are alike, and show no variance
+LINK = 1.2  # largest distance of rows of one component, over the typical distance
 
 
 class Outliers(NamedTuple):
@@ -67,42 +55,37 @@ class Outliers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Keeps rows that are not far from the median, or that belong to a far group."""
+    """Keeps rows that are not far from the median, or that belong to a far group.
+
+    A rule for labelled rows says nothing of rows without labels.
+    """
 
     # (d,), distances are those of (row − center) / scale, with rows as the source has them
     center: Floats
-    scale: Floats  # (d + 1,)
+    scale: Floats  # (d,); with labels they are a column
     limit: float  # distance from the centre beyond which a row is far
     company: Floats  # (m, d), far rows, scaled, that are kept, and rows within reach of the limit
     reach: float  # A far row nearer than that to one of them belongs to its group
     labelled: bool = False  # whether the label is a column of the row
 
-    def __call__(self, block: Block) -> Array | None:
-        """Return which rows of a block are kept; None for all.
-
-        A rule for labelled rows says nothing of rows without labels.
-        """
-        return None if self.labelled and "y" not in block else self.kept(block)[0]
-
     @np.errstate(over="ignore")  # an infinite distance is far
-    def kept(self, block: Block) -> tuple[Array | None, Array]:
-        """Return which rows are kept, None for all, and squared distances from the centre."""
-        z = join_labels(block) if self.labelled else block["x"]
+    def __call__(self, block: Block) -> Array | None:
+        """Return which rows of a block are kept; None for all."""
+        if self.labelled and "y" not in block:
+            return None
+        z = scaled(join_labels(block) if self.labelled else block["x"], self.center, self.scale)
         xp = namespace_of(z)
-        squares = squared_lengths(z, self.center, self.scale)
-        near = squares <= self.limit**2
+        near = dot_rows(z, z) <= self.limit**2
         if bool(xp.all(near)):
-            return None, squares
-        if len(self.company) == 0:
-            return near, squares
+            return None
         (far,) = xp.nonzero(~near)
-        z = xp.take(z, far, axis=0)
-        z = (z - move_like(self.center, z)[None, :]) / move_like(self.scale, z)[None, :]
-        x = xp.astype(z, xp.float64)
-        (place,) = xp.nonzero(near_any(x, move_like(self.company, x), self.reach))
+        if not len(self.company):
+            return near
+        beyond = as_double(xp.take(z, far, axis=0))
+        linked = near_any(beyond, move_like(self.company, beyond), self.reach)
         kept = to_numpy(near).copy()
-        kept[to_numpy(xp.take(far, place, axis=0))] = True
-        return xp.astype(move_like(kept.astype(np.float64), x), xp.bool), squares
+        kept[to_numpy(far)] = to_numpy(linked)
+        return index_like(kept, z)
 
 
 def leave_out_outliers(
@@ -130,7 +113,7 @@ def leave_out_outliers(
     k : int
         Number of components: at least as many rows are kept.
     drop : bool
-        False to count the rows, and keep them all.
+        False to keep all rows.
     labelled : bool
         Look at labels too.
     least_share : float
@@ -144,88 +127,74 @@ def leave_out_outliers(
     Outliers
         Its rows know their census.
     """
+    if not drop:
+        return Outliers(rows, 0)
     rule = near_rule(rows, k, labelled=labelled, least_share=least_share, seed=seed)
-    what = "outliers" if drop else "counting rows"
-    found = rows.as_given().fold(_Count(rule, drop), width=4, what=what)
-    n, n_out = int(found.get("n", 0)), int(found.get("out", 0))
-    left_out = n_out > 0 and few_enough(n_out, n) and n - n_out >= k
-    which = "kept" if left_out else "all"
-    check_squares("X", float(found.get(f"{which} squares", 0.0)))
-    census = Census(n - n_out * left_out, float(found.get(f"{which} total", 0.0)))
-    if left_out:
-        return Outliers(rows.kept_by(rule, census), n_out, rule)
-    return Outliers(replace(rows, known=census), 0, rule if drop and n_out == 0 else None)
+    every, far = count_far(rows, rule)
+    if not far.kept:
+        return Outliers(replace(rows, known=every), 0, rule)
+    if not few_enough(far.kept, every.kept) or every.kept - far.kept < k:
+        return Outliers(replace(rows, known=every), 0)
+    census = Census(every.kept - far.kept, every.total - far.total)
+    return Outliers(rows.kept_by(rule, census), far.kept, rule)
 
 
-def few_enough(n_far: int, n: int) -> bool:
-    """Say whether so many of n rows may be outliers: more of them are structure."""
-    return n_far <= MOST_FAR * n
-
-
-def count_extreme_rows(rows: Rows, k: int, seed: int = 0, *, labelled: bool = True) -> int:
-    """Count rows of a regression that lie beyond five times the limit of outliers.
+def count_extreme_rows(rows: Rows, k: int, seed: int = 0, *, times: float = 5.0) -> int:
+    """Count rows (x, y) of a regression that lie beyond a multiple of the limit of outliers.
 
     Regressions keep them: a row far out in x is leverage, and may be the most informative one;
     indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
     multiple of the limit are counted, which would dominate least squares and high moments.
-
-    Parameters
-    ----------
-    labelled : bool
-        Rows (x, y), or x alone.
     """
-    rule = near_rule(rows, k, labelled=labelled, seed=seed)
-    rule = replace(rule, limit=EXTREME * rule.limit)
-    found = rows.as_given().fold(partial(count_far, rule), width=4, what="outliers")
-    n_far = int(found.get("out", 0))
-    return n_far if few_enough(n_far, rows.n) else 0
+    rule = near_rule(rows, k, labelled=True, seed=seed)
+    every, far = count_far(rows, replace(rule, limit=times * rule.limit))
+    return far.kept if few_enough(far.kept, every.kept) else 0
 
 
-def count_far(rule: Rule, block: Block) -> Sums:
-    """Count the rows of a block that a rule leaves out, as ``out``."""
-    kept = rule(block)
-    return {"out": 0 if kept is None else int(namespace_of(kept).count_nonzero(~kept))}
+def few_enough(n_far: int, n: int) -> bool:
+    """Say whether so many of n rows may be outliers: more than a fifth are structure."""
+    return n_far <= 0.2 * n
 
 
-def far_limit(radius: Floats, n: int, outer: tuple[float, float] = DECILE) -> float:
+def count_far(rows: Rows, rule: Rule) -> tuple[Census, Census]:
+    """Count the rows, and those that a rule leaves out, in one pass."""
+    found = rows.as_given().fold(partial(_count, rule), width=4, what="outliers")
+    every, far = found.get("n", 0), found.get("far n", 0)
+    return Census(every, found.get("total", 0.0)), Census(far, found.get("far total", 0.0))
+
+
+def _count(rule: Rule, block: Block) -> Sums:
+    kept, every = rule(block), count_rows(block)
+    sums = {"n": every["kept"], "total": every["total"]}
+    if kept is not None:
+        far = count_rows(take_rows(block, ~kept))
+        sums |= {"far n": far["kept"], "far total": far["total"]}
+    return sums
+
+
+def far_limit(
+    radius: Floats, n: int, quantile: float = 0.9, *, false_alarms: float = 0.01
+) -> float:
     """Return the distance from the centre beyond which one of n rows is far.
 
-    Distances of groups of rows may spread much. So rows beyond a gap are far as well.
+    In a share of data sets of Gaussian rows, ``false_alarms``, the largest distance is beyond the
+    median by more than a multiple of the spread, which the quantile shows: 0.75 withstands a far
+    group of a quarter of the rows; once far groups are known, 0.9 reflects heavier tails. The
+    limit has room for tails that are a little heavier. Distances of groups of rows may spread
+    much; so rows three times as far as all within are far as well.
     """
-    quantile, deviations = outer
     middle, high = np.quantile(radius, [0.5, quantile])
-    spread = max(float(high - middle), LEAST_SPREAD * float(middle)) / deviations
-    limit = middle + spread * REACH * math.sqrt(2.0 * math.log(max(n, 2) / FALSE_ALARMS))
+    # distances of discrete rows may all be equal: the spread is a tenth of the median at least
+    spread = max(float(high - middle), 0.1 * float(middle)) / float(norm.ppf(quantile))
+    limit = middle + 1.2 * spread * math.sqrt(2.0 * math.log(max(n, 2) / false_alarms))
     outside = np.sort(radius[radius >= max(high, middle)])
-    gaps = np.flatnonzero((outside[1:] > GAP * outside[:-1]) & (outside[:-1] > 0))
-    return float(min(limit, GAP * outside[gaps[0]]) if len(gaps) else limit)
-
-
-@dataclass(frozen=True, eq=False)
-class _Count:
-    """Counts rows of a block and those that a rule leaves out, and sums their squares."""
-
-    rule: Near
-    drop: bool  # whether the rule is applied
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def __call__(self, block: Block) -> Sums:
-        (kept, squares), xp = self.rule.kept(block), namespace_of(block["x"])
-        kept = kept if self.drop else None
-        n_out = 0 if kept is None else int(xp.count_nonzero(~kept))
-        sums: Sums = {"n": int(block["x"].shape[0]), "out": n_out}
-        counts = weights_of(block)
-        for which, mask in (("all", None), ("kept", kept)):
-            some = take_rows({"squares": squares, "counts": counts}, mask)
-            products = some["counts"] * some["squares"]
-            sums[f"{which} total"] = float(xp.sum(some["counts"], dtype=xp.float64))
-            sums[f"{which} squares"] = float(xp.sum(products, dtype=xp.float64))
-        return sums
+    gaps = np.flatnonzero((outside[1:] > 3 * outside[:-1]) & (outside[:-1] > 0))
+    return float(min(limit, 3 * outside[gaps[0]]) if len(gaps) else limit)
 
 
 def probe_rows(rows: Rows, seed: int = 0) -> Rows:
-    """Return rows as they were given, of which limits are estimated."""
-    return rows.as_given().sample(PROBED, seed)
+    """Return rows as they were given, whose quantiles are those of all rows to 1 %."""
+    return rows.as_given().sample(100_000, seed)
 
 
 def near_rule(
@@ -233,12 +202,10 @@ def near_rule(
 ) -> Near:
     """Estimate centre, limit and far groups; see :func:`leave_out_outliers`."""
     probe, n = probe_rows(rows, seed), rows.n
-    block = probe.block
-    table = np.asarray(to_numpy(join_labels(block) if labelled else block["x"]), dtype=float)
-    weights = probe.counts
+    points = join_labels(probe.block) if labelled else probe.block["x"]
+    table, weights = np.asarray(to_numpy(points), dtype=np.float64), probe.counts
     center, scale = center_and_units(table)
-    with np.errstate(over="ignore"):
-        radius = np.sqrt(squared_lengths(table, center, scale))
+    radius = lengths_of(table, center, scale)
     middle = float(np.median(radius))
     refuse_large("X", found=math.isinf(middle))
     if middle == 0:  # half the rows are one point
@@ -246,36 +213,36 @@ def near_rule(
     unit = middle / math.sqrt(len(center))
     scale, radius = scale * unit, radius / unit
     near = Near(center, scale, math.inf, np.zeros((0, len(center))), 0.0, labelled)
-    fewest = least_share * float(weights.sum()) / k
-    limit = far_limit(radius, n, QUARTILE)
+    limit = far_limit(radius, n, 0.75)
     if limit == 0:  # most rows are one point, as with a binary column: nothing is far from it
         return near
 
-    def scaled(places: Integers) -> Floats:
-        return np.asarray((table[places] - center) / scale)
+    def at(places: Integers) -> Floats:
+        return np.asarray(scaled(table[places], center, scale))
 
-    grouped, _ = find_groups(scaled, radius, limit, weights, fewest)
+    fewest = max(FEWEST, least_share * float(weights.sum()) / k)
+    grouped, _ = find_groups(at, radius, limit, weights, fewest)
     limit = max(limit, far_limit(radius[~grouped], n))
-    grouped, company = find_groups(scaled, radius, limit, weights, fewest)
+    grouped, company = find_groups(at, radius, limit, weights, fewest)
     n_out = int(np.count_nonzero((radius > limit) & ~grouped))
     if not few_enough(n_out, len(table)) or len(table) - n_out < k:
+        refuse_large("X", found=bool(np.isinf(radius).any()))
         return near
-    some = draw_numbers(len(company), COMPANY_NUMBERS // len(center), 0)
-    link = link_length(company) if len(company) else 0.0
-    return replace(near, limit=limit, company=company[some], reach=link)
+    some = draw_numbers(len(company), 2**16 // len(center), 0)  # they travel with every pass
+    return replace(near, limit=limit, company=company[some], reach=link_length(company))
 
 
-def center_and_units(table: Floats) -> tuple[Floats, Floats]:
+def center_and_units(table: Floats, *, few: int = 2_000) -> tuple[Floats, Floats]:
     """Return the medians of columns (n, d), and a unit for each that a few outliers do not change.
 
     The distance of its outer deciles, in units of that of normal variables: the median deviation
     may be that within one group of rows. If most rows are equal, the median size of the others;
-    if these are too few to tell it, the unit of the other columns. Quantiles of a random part of
-    the rows, sizes of rare entries of all.
+    if these are too few to tell it, the unit of the other columns. Quantiles are those of a random
+    part of the rows, which is enough to know them to 4 % of a deviation.
     """
-    some = table[draw_numbers(len(table), CENTERED, 0)]
-    low, center, high = np.quantile(some, [1 - DECILE[0], 0.5, DECILE[0]], axis=0)
-    units = (high - low) / (2 * DECILE[1])
+    some = table[draw_numbers(len(table), few, 0)]
+    low, center, high = np.quantile(some, [0.1, 0.5, 0.9], axis=0)
+    units = (high - low) / (2 * float(norm.ppf(0.9)))
     for j in np.flatnonzero(units == 0):
         sizes = np.abs(table[:, j] - center[j])
         sizes = sizes[sizes > 0]
@@ -284,36 +251,17 @@ def center_and_units(table: Floats) -> tuple[Floats, Floats]:
     return center, np.where(units > 0, units, np.median(known) if len(known) else 1.0)
 
 
-STRUCTURE = 0.02  # of the rows: a far group of as many is structure, whatever its shape
-FEWEST = 6  # rows of a far group: fewer may be errors that are alike, and show no variance
-LINK = 1.2  # largest distance of rows of one component, over the typical distance
-MOST_LINKED = 2_000  # far rows that are compared with one another: the cost is quadratic
+def scaled(x: Array, center: Floats, scale: Floats) -> Array:
+    """Return (x − center) / scale for rows x (n, d)."""
+    return (x - move_like(center, x)[None, :]) / move_like(scale, x)[None, :]
 
 
-def squared_lengths(x: Array, center: Floats, scale: Floats) -> Array:
-    """Return the squared lengths of (x − center) / scale for rows x (n, d), (n,).
-
-    In NumPy by blocks that stay in the cache: arrays of the size of x are never formed.
-    """
-    origin, unit = move_like(center, x)[None, :], move_like(scale, x)[None, :]
-    if not isinstance(x, np.ndarray):
-        z = (x - origin) / unit
-        return dot_rows(z, z)
-    found = np.empty(len(x), x.dtype)
-    for rows in blocks(range(len(x)), max(1, DEFAULT_BUDGET.cache // x.shape[1])):
-        z = x[rows.start : rows.stop] - origin
-        z /= unit
-        np.einsum("ij,ij->i", z, z, out=found[rows.start : rows.stop])
-    return found
-
-
-def squared_distances(x: Array, others: Array) -> Array:
-    """Return the squared distances of rows x (n, d) and others (m, d), (n, m)."""
-    xp = namespace_of(x)
-    shift = others[:1, :]  # rows far away may lie close together
-    x, others = x - shift, others - shift
-    squares = dot_rows(x, x)[:, None] + dot_rows(others, others)[None, :]
-    return squares - 2 * (x @ xp.matrix_transpose(others))
+@np.errstate(over="ignore")
+def lengths_of(table: Floats, center: Floats, scale: Floats) -> Floats:
+    """Return the lengths of scaled rows, (n,); they are scaled block by block."""
+    size = DEFAULT_BUDGET.rows_per_block(len(center), table)
+    parts = (table[rows.start : rows.stop] for rows in blocks(range(len(table)), size))
+    return np.concatenate([np.linalg.norm(scaled(part, center, scale), axis=1) for part in parts])
 
 
 def near_any(x: Array, others: Array, reach: float) -> Array:
@@ -324,19 +272,26 @@ def near_any(x: Array, others: Array, reach: float) -> Array:
     size = DEFAULT_BUDGET.rows_per_block(int(others.shape[0]), x)
     xp, found = namespace_of(x), []
     longest = xp.sqrt(xp.max(dot_rows(others, others))) + reach
+    shift = others[:1, :]  # rows far away may lie close together
+    y = others - shift
     for rows in blocks(range(int(x.shape[0])), size):
         part = x[rows.start : rows.stop, :]
-        apart = xp.min(squared_distances(part, others), axis=1)
-        found.append((apart < reach**2) & (dot_rows(part, part) <= longest**2))
+        z = part - shift
+        products = z @ xp.matrix_transpose(y)
+        squares = dot_rows(z, z)[:, None] + dot_rows(y, y)[None, :] - 2 * products
+        short = dot_rows(part, part) <= longest**2
+        found.append((xp.min(squares, axis=1) < reach**2) & short)
     return xp.concat(found)
 
 
 def find_groups(
-    scaled: Callable[[Integers], Floats],
+    at: Callable[[Integers], Floats],
     radius: Floats,
     limit: float,
     weights: Floats,
     fewest: float,
+    *,
+    most: int = 2_000,
 ) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats]:
     """Say which rows are far, and linked to rows that are not, or in a component.
 
@@ -344,41 +299,37 @@ def find_groups(
 
     Parameters
     ----------
-    scaled : callable
+    at : callable
         Returns some of the rows, by their places, in the units of the rule.
     fewest : float
-        The least number of rows of a component, besides the rule of :func:`_component_gain`.
+        The least number of rows of a component.
+    most : int
+        Far rows that are compared with one another: the cost is quadratic.
     """
     grouped = np.zeros(len(radius), dtype=bool)
-    (far,) = np.nonzero((radius > limit) & np.isfinite(radius))
+    far = np.flatnonzero((radius > limit) & np.isfinite(radius))
     if len(far) == 0:
-        return grouped, scaled(far)
-    step = math.ceil(len(far) / MOST_LINKED)
-    chosen = far[draw_numbers(len(far), len(far) // step, 0)]
-    linked = scaled(chosen)
-    d = linked.shape[1]
-    reach = LINK * math.sqrt(2 * d)
-    (edge,) = np.nonzero((radius <= limit) & (radius > limit - reach))
-    at_edge = scaled(edge[draw_numbers(len(edge), MOST_LINKED, 0)])
+        return grouped, at(far)
+    chosen = far[draw_numbers(len(far), most, 0)]
+    z, counts = at(chosen), weights[chosen] * (len(far) / len(chosen))
+    reach = LINK * math.sqrt(2 * z.shape[1])
+    edge = np.flatnonzero((radius <= limit) & (radius > limit - reach))
+    at_edge = at(edge[draw_numbers(len(edge), most, 0)])
     # by differences: products would lose the digits of rows that are very far
-    n_groups, groups = connected_components(cdist(linked, linked) < reach, directed=False)
-    total, all_far = float(weights.sum()), float(weights[far].sum())
-    decades = max(1.0, math.log(float(radius[far].max()) / limit))
+    n_groups, groups = connected_components(cdist(z, z) < reach, directed=False)
     kept = np.zeros(n_groups, dtype=bool)
-    kept[groups[np.any(cdist(linked, at_edge) < reach, axis=1)]] = True
+    kept[groups[np.any(cdist(z, at_edge) < reach, axis=1)]] = True
+    total, decades = float(weights.sum()), max(1.0, math.log(float(radius[far].max()) / limit))
     for g in np.flatnonzero(~kept):
         own = groups == g
-        counts = weights[chosen[own]] * step
-        m = float(counts.sum())
-        if m >= max(STRUCTURE * total, FEWEST, fewest):
-            kept[g] = True
-        elif m >= max(FEWEST, fewest):
-            gain = _component_gain(linked[own], counts, m / all_far, decades)
-            kept[g] = gain > 0.5 * (d + 2) * math.log(total)
+        m = float(counts[own].sum())
+        if m >= fewest:  # of a fiftieth of the rows it is structure, whatever its shape
+            gain = _component_gain(z[own], counts[own], m / float(counts.sum()), decades)
+            kept[g] = m >= 0.02 * total or gain > 0.5 * (z.shape[1] + 2) * math.log(total)
     grouped[chosen] = kept[groups]
-    company = np.vstack([linked[kept[groups]], at_edge])
-    if step > 1 and len(company):  # far rows that were not compared belong to the nearest group
-        grouped[far] = to_numpy(near_any(scaled(far), company, link_length(company)))
+    company = np.vstack([z[kept[groups]], at_edge])
+    if len(chosen) < len(far) and len(company):  # the others belong to the nearest group
+        grouped[far] = to_numpy(near_any(at(far), company, link_length(company)))
     return grouped, company
 
 
@@ -410,5 +361,7 @@ def link_length(z: Floats) -> float:
 
     In units of the median distance from the centre, which is not below the noise.
     """
+    if not len(z):
+        return 0.0
     largest = float(np.sum((z - z.mean(axis=0)) ** 2, axis=1).max())
     return math.sqrt(LINK**2 * 2 * z.shape[1] + 1e-12 * largest)
