@@ -194,7 +194,6 @@ def test_text_files(tmp_path, text, options, expected):
         ("a,b\n1,2\n", {"columns": ["a"], "y": "a"}, "columns_overlap", {}),
         ("a,a\n1,2\n", {}, "column_without_name", {}),
         (",a\n1,2\n", {}, "column_without_name", {}),
-        ("a,b\n1,-2\n", {"sample_weight": "b"}, "weights_invalid", {"first": 0}),
         ("a,b\n1,2\n", {"sep": "::"}, "not_one_character", {"name": "sep"}),
         ("a,b\n1,\n", {"drop_missing": True}, "no_rows", {}),
     ],

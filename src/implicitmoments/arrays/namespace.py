@@ -159,26 +159,24 @@ def check_unmasked(given: Any, name: str) -> None:
     )
 
 
-def check_finite(value: Array, name: str, first_row: int = 0, counted: str = "row") -> None:
-    """Raise an error that names the first row with a NaN or an infinity.
-
-    Rows are numbered from ``first_row``; ``counted`` is their name, "row" or "line" of a file.
-    """
+def check_finite(
+    value: Array, name: str, first_row: int = 0, advice: str = "drop or fill those rows first"
+) -> None:
+    """Raise an error that names the first row with a NaN or an infinity, from ``first_row`` on."""
     xp = namespace_of(value)
     good = xp.isfinite(value)
     if bool(xp.all(good)):
         return
-    bad_rows = (
-        ~good if value.ndim == 1 else xp.any(xp.reshape(~good, (value.shape[0], -1)), axis=1)
-    )
-    row = int(xp.argmax(xp.astype(bad_rows, xp.int64)))
-    count = int(xp.sum(xp.astype(bad_rows, xp.int64)))
-    kind = "NaN" if bool(xp.any(xp.isnan(value))) else "infinity"
+    bad = ~good if value.ndim == 1 else xp.any(xp.reshape(~good, (value.shape[0], -1)), axis=1)
+    bad_rows = xp.astype(bad, xp.int64)
     raise InputError(
         "not_finite",
-        "{name} contains {kind} in {n_rows:count row}, the first is {unit} {first}; drop or fill "
-        "those rows first",
-        **{"name": name, "kind": kind, "n_rows": count, "unit": counted, "first": first_row + row},
+        "{name} contains {kind} in {n_rows:count row}, first in row {first}, counted from 0; {advice}",
+        name=name,
+        kind="NaN" if bool(xp.any(xp.isnan(value))) else "infinity",
+        n_rows=int(xp.sum(bad_rows)),
+        first=first_row + int(xp.argmax(bad_rows)),
+        advice=advice,
     )
 
 

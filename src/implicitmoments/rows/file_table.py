@@ -16,29 +16,25 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from implicitmoments.arrays import as_real_array, to_numpy
+from implicitmoments.arrays import check_finite, to_numpy
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.formats import (
-    TABLES,
+    READERS,
     MissingFileError,
     Numbers,
     Part,
-    RawRows,
     TextFormat,
-    description_of,
+    array_part,
+    open_arrow,
+    open_parquet,
     open_part,
 )
 from implicitmoments.rows.passes import Block
-from implicitmoments.rows.table import Table, check_cells, in_blocks_of
+from implicitmoments.rows.table import ARGUMENTS, Table, check_cells, checked_block, in_blocks_of
 from implicitmoments.validation import unnamed_columns
 
 FilePath: TypeAlias = str | os.PathLike[str]
-
-SPOOLED_ROWS = 65_536  # rows that are written to a temporary file at a time
-ROLES = {"y": "target", "counts": "weight"}  # as a fitted estimator remembers columns
-ARGUMENTS = {"y": "y", "counts": "sample_weight"}
-ROLE_NAMES = ("x", "y", "counts")
 
 
 class FileTable(Table):
@@ -52,8 +48,6 @@ class FileTable(Table):
         Rows that lack a number and were left out.
     """
 
-    n_dropped: int = 0
-
     def __init__(
         self,
         parts: Sequence[Part],
@@ -61,61 +55,58 @@ class FileTable(Table):
         dtype: np.dtype[Any],
         *,
         checked: bool = False,
-        keep_missing: bool = False,
+        dropped: Integers | None = None,
     ) -> None:
-        self._parts, self._chosen, self._dtype = parts, chosen, dtype
-        self._checked, self._keep = checked, keep_missing
-        self._dropped: Integers = np.zeros(0, dtype=np.int64)
+        self._parts, self._chosen, self._dtype, self._checked = parts, chosen, dtype, checked
+        self._columns = list(chain(*chosen.values()))
+        self._dropped = np.zeros(0, dtype=np.int64) if dropped is None else dropped
+        self.n_dropped = len(self._dropped)
         self.n_rows = sum(part.n_rows or 0 for part in parts)
         self.n_features = len(chosen["x"])
         self.names = tuple(chosen["x"]) if parts[0].has_names else None
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Read the rows; the first complete pass checks them."""
-        yield from in_blocks_of(size, map(self._named, self._numbers(size)))
+        yield from in_blocks_of(size, map(self._named, self._tables(size)))
         self._checked = True
 
-    def _numbers(self, size: int, dropped: list[Integers] | None = None) -> Iterator[Numbers]:
-        """Read the rows as tables of the columns that were chosen.
-
-        Incomplete rows are left out if there is a list for their numbers.
-        """
+    def _tables(self, size: int) -> Iterator[Numbers]:
+        """Read the rows as tables of the columns that were chosen."""
         if not self._parts:
             raise InputError("table_closed", "the file is closed; open it again to read its rows")
-        columns, start = list(chain(*self._chosen.values())), 0
         for part in self._parts:
             first = 0
-            for given in part.tables(columns, size):
+            for given in part.tables(self._columns, size):
                 with np.errstate(over="ignore", invalid="ignore"):  # the check finds infinity
                     table = given.astype(self._dtype, copy=False)
-                if dropped is not None:
-                    whole = np.isfinite(table).all(axis=1)
-                    dropped.append(start + first + np.flatnonzero(~whole))
-                    table = table[whole]
                 if not self._checked:
-                    block, names = self._named(table), self._chosen["x"]
-                    check_numbers(block, part.file, first, names, missing=self._keep)
-                first += len(given)
+                    check_numbers(table, self._columns, part.file, first)
+                first += len(table)
                 yield table
-            start += first
 
-    def _named(self, table: Numbers) -> dict[str, Numbers]:
+    def _named(self, table: Numbers) -> Block:
         """Return the columns of a table by role; the points are contiguous."""
         d = self.n_features
-        block = {"x": np.ascontiguousarray(table[:, :d]) if table.shape[1] > d else table}
-        others = [role for role in self._chosen if role != "x"]
-        return block | {role: table[:, d + i] for i, role in enumerate(others)}
+        others = {role: table[:, d + i] for i, role in enumerate(list(self._chosen)[1:])}
+        return {"x": np.ascontiguousarray(table[:, :d]), **others}
 
     def spooled(self, *, drop: bool) -> FileTable:
         """Return the same rows in a temporary file; ``drop`` leaves out incomplete ones."""
-        dropped: list[Integers] | None = [] if drop else None
-        columns, file = list(chain(*self._chosen.values())), self._parts[0].file
-        raw = spool(self._numbers(SPOOLED_ROWS, dropped), len(columns), self._dtype)
-        part = raw_part(file, raw, columns, has_names=self._parts[0].has_names)
-        table = FileTable([part], self._chosen, self._dtype, checked=True, keep_missing=self._keep)
-        table._dropped = np.concatenate([self._dropped, *(dropped or [])])
-        table.n_dropped = len(table._dropped)
-        return table
+        dropped: list[Integers] = []
+        self._checked |= drop
+
+        def complete() -> Iterator[Numbers]:
+            first = 0
+            for table in self._tables(65_536):
+                whole = np.isfinite(table).all(axis=1) if drop else np.ones(len(table), bool)
+                dropped.append(first + np.flatnonzero(~whole))
+                first += len(table)
+                yield table[whole] if drop else table
+
+        first = self._parts[0]
+        part = spool(complete(), first.file, self._columns, self._dtype, first.has_names)
+        numbers = np.concatenate(dropped)
+        return FileTable([part], self._chosen, self._dtype, checked=True, dropped=numbers)
 
     def given_numbers(self, numbers: Integers) -> Integers:
         """Return the numbers of rows in the files, which count incomplete ones too."""
@@ -204,15 +195,13 @@ def open_file(  # noqa: PLR0913 (keyword-only, each documented)
         _check_columns(part, first, chosen, every=columns is None)
     single = all(name in part.single for part in parts for name in chosen["x"])
     dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
-    found = FileTable(parts, chosen, dtype, keep_missing=keep_missing)
-    if drop_missing or any(part.n_rows is None for part in parts):
+    found = FileTable(parts, chosen, dtype, checked=keep_missing)
+    if drop_missing or not all(part.n_rows for part in parts):
         found = found.spooled(drop=drop_missing)
-    if not found.n_rows:
-        template = "{file} has no complete row, expected at least one"
-        raise InputError("no_rows", template, file=first.file, n_dropped=found.n_dropped)
-    by_number = columns is not None and not first.has_names
-    features = {"features": ",".join(chosen["x"])} if by_number else {}
-    found.columns = {ROLES[r]: names[0] for r, names in chosen.items() if r != "x"} | features
+    roles = {"y": "target", "counts": "weight"}  # as a fitted estimator remembers columns
+    found.columns = {roles[role]: names[0] for role, names in chosen.items() if role != "x"}
+    if columns is not None and not first.has_names:
+        found.columns["features"] = ",".join(chosen["x"])
     return found
 
 
@@ -222,9 +211,10 @@ def _files_of(given: FilePath) -> list[Path]:
     if not os.fspath(given) or not path.exists():
         template = "there is no file {file}; the current folder is {folder}"
         raise MissingFileError("no_such_file", template, file=str(given), folder=str(Path.cwd()))
-    if not path.is_dir() or description_of(path) is not None:
+    if not path.is_dir() or path.suffix == ".zarr":
         return [path]
-    return sorted(p for p in path.iterdir() if p.suffix in TABLES and p.name[0] not in "._")
+    tables = [suffix for suffix, reader in READERS.items() if reader in (open_parquet, open_arrow)]
+    return sorted(p for p in path.iterdir() if p.suffix in tables and p.name[0] not in "._")
 
 
 def _choose(
@@ -237,11 +227,12 @@ def _choose(
         template += "it with different names, and without row labels"
         raise InputError("column_without_name", template, file=part.file, columns=twice)
     others = {role: [_find(part, given, ARGUMENTS[role])] for role, given in wanted.items()}
-    taken = set(chain(*others.values()))
-    chosen = [name for name in part.names if name not in taken]
-    if columns is not None:
+    taken = [names[0] for names in others.values()]
+    if columns is None:
+        chosen = [name for name in part.names if name not in taken]
+    else:
         chosen = [_find(part, name, "columns") for name in columns]
-    if not chosen or taken.intersection(chosen) or len(set(chosen)) < len(chosen):
+    if not chosen or len({*taken, *chosen}) < len(chosen) + len(set(taken)):
         template = "the features of {file} would be {columns}, and labels or weights {others}; "
         template += "expected at least one feature, and every column in one role"
         values = {"file": part.file, "columns": chosen, "others": sorted(taken)}
@@ -273,50 +264,35 @@ def _check_columns(
         raise InputError("columns_differ", template, **values)
 
 
-def check_numbers(
-    block: Mapping[str, Numbers],
-    file: str,
-    first_row: int,
-    names: Sequence[str],
-    *,
-    missing: bool = False,
-) -> None:
-    """Raise for numbers that are missing or infinite, unless they may be, and negative weights."""
-    for role, numbers in block.items() if not missing else ():
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(numbers.sum()):  # faster than to look at every number
-                continue
-        wrong = ~np.isfinite(numbers)
-        if wrong.any():
-            row, *column = np.argwhere(wrong)[0].tolist()
-            name = f"column {names[column[0]]!r}" if column else ARGUMENTS.get(role, role)
-            kind = "NaN" if np.isnan(numbers[row]).any() else "infinity"
-            template = "{file}: {name} contains {kind} in row {first} (the first row is row 0); "
-            template += "drop or fill such rows, or leave them out with `drop_missing=True`"
-            values = {"file": file, "name": name, "kind": kind, "first": first_row + row}
-            raise InputError("not_finite", template, **values)
-    if "counts" in block and (block["counts"] < 0).any():
-        template = "{file}: `sample_weight` is negative in row {first}, expected at least 0"
-        first = first_row + int(np.argmax(block["counts"] < 0))
-        raise InputError("weights_invalid", template, file=file, first=first)
+def check_numbers(table: Numbers, columns: Sequence[str], file: str, first_row: int) -> None:
+    """Raise for numbers that are missing or infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(table.sum()):  # faster than to look at every number
+            return
+    advice = "drop or fill such rows, or leave them out with `drop_missing=True`"
+    for j, name in enumerate(columns):
+        check_finite(table[:, j], f"{file}: column {name!r}", first_row, advice)
 
 
-def spool(tables: Iterable[Numbers], width: int, dtype: np.dtype[Any]) -> RawRows:
+def spool(
+    tables: Iterable[Numbers],
+    name: str,
+    columns: list[str],
+    dtype: np.dtype[Any],
+    has_names: bool,
+) -> Part:
     """Write tables to a temporary file without a name, which cannot outlive the process."""
-    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (the rows close it)
-    rows, n = RawRows(file, (0, width), dtype), 0
-    for table in tables:
-        left = np.ascontiguousarray(table, dtype=dtype).reshape(-1).view(np.uint8).data
-        while left:
-            left = left[file.write(left) :]
-        n += len(table)
-    rows.shape = (n, width)
-    return rows
-
-
-def raw_part(file: str, raw: RawRows, columns: list[str], *, has_names: bool) -> Part:
-    """Return rows of a temporary file as a part; they have these columns."""
-    return Part(file, columns, has_names, lambda _, size: raw.tables(size), raw.shape[0])
+    n = 0
+    with tempfile.TemporaryFile() as file:
+        for table in tables:
+            file.write(np.ascontiguousarray(table, dtype=dtype).data)
+            n += len(table)
+        if not n:
+            template = "{file} has no complete row, expected at least one"
+            raise InputError("no_rows", template, file=name)
+        file.flush()
+        mapped = np.memmap(file, dtype, "r", shape=(n, len(columns)))
+    return array_part(name, mapped, columns, has_names=has_names)
 
 
 def spool_blocks(given: Iterator[Any]) -> FileTable:
@@ -326,48 +302,49 @@ def spool_blocks(given: Iterator[Any]) -> FileTable:
     or ``(X, y, sample_weight)``; or dictionaries with the points under ``"x"``, labels under
     ``"y"`` and weights under ``"counts"``. All are of one kind.
     """
-    made = map(_block_of, given)
+    made = _blocks_of(given)
     first = next(made, None)
     if first is None:
         template = "the iterator yielded no rows; was it already consumed?"
         raise InputError("no_rows", template, file="blocks")
-    block, names = first
-    points = list(names or unnamed_columns(block["x"].shape[1]))
+    _, block, names = first
+    points = names or unnamed_columns(block["x"].shape[1])
+    chosen = {"x": points, **{role: [role] for role in block if role != "x"}}
+    dtype = block["x"].dtype
 
     def tables() -> Iterator[Numbers]:
-        n = 0
-        for number, (other, other_names) in enumerate(chain([first], made)):
+        for number, other, other_names in chain([first], made):
             kinds = [[*b, str(b["x"].dtype), b["x"].shape[1]] for b in (other, block)]
             if kinds[0] != kinds[1] or other_names != names:
                 template = "block {number} has {found} and block 0 has {expected} (columns, type, "
                 template += "number and names of features); expected the same in every block"
                 values = {"found": [*kinds[0], other_names], "expected": [*kinds[1], names]}
                 raise InputError("blocks_differ", template, number=number, **values)
-            check_numbers(other, "blocks", n, points)
-            n += len(other["x"])
             yield np.column_stack(list(other.values()))
 
-    raw = spool(tables(), len(points) + len(block) - 1, block["x"].dtype)
-    if not raw.shape[0]:
-        raise InputError("no_rows", "the blocks have no rows, expected one", file="blocks")
-    chosen = {"x": points, **{role: [role] for role in block if role != "x"}}
-    part = raw_part("blocks", raw, list(chain(*chosen.values())), has_names=names is not None)
-    return FileTable([part], chosen, raw.dtype, checked=True)
+    part = spool(tables(), "blocks", list(chain(*chosen.values())), dtype, names is not None)
+    return FileTable([part], chosen, dtype, checked=True)
 
 
-def _block_of(item: Any) -> tuple[dict[str, Numbers], tuple[str, ...] | None]:
-    """Return the columns of a block as numbers, and the names of its features."""
-    given: Any = item if isinstance(item, Mapping | tuple) else (item,)
-    given = given if isinstance(given, Mapping) else dict(zip(ROLE_NAMES, given, strict=False))
-    x = given.get("x")
-    named = getattr(x, "column_names", getattr(x, "columns", ()))
-    names = tuple(named) if len(named) and all(isinstance(name, str) for name in named) else None
-    block = {}
-    for role, column in given.items():
-        label, ndim = ARGUMENTS.get(role, "X"), 1 + (role == "x")
-        check_cells(label, column)
-        empty = len(np.shape(column)) == ndim and not np.shape(column)[0]  # a block may be
-        block[role] = (
-            np.zeros(np.shape(column)) if empty else to_numpy(as_real_array(column, label, ndim))
-        )
-    return block, names
+def _blocks_of(
+    given: Iterator[Any],
+) -> Iterator[tuple[int, dict[str, Numbers], list[str] | None]]:
+    """Yield the numbers of blocks that have rows, their columns, and the names of features."""
+    first_row = 0
+    for number, item in enumerate(given):
+        listed = item if isinstance(item, tuple) else (item,)
+        pairs = zip(ARGUMENTS, listed, strict=False)
+        columns: Mapping[str, Any] = item if isinstance(item, Mapping) else dict(pairs)
+        x: Any = columns.get("x")
+        if hasattr(x, "__len__") and not len(x):
+            continue
+        try:
+            block = checked_block(columns, first_row)
+        except (ValueError, TypeError):
+            for role, column in columns.items():
+                check_cells(ARGUMENTS.get(role, role), column)
+            raise
+        named = list(getattr(x, "column_names", getattr(x, "columns", ())))
+        names = named if named and all(isinstance(name, str) for name in named) else None
+        yield number, {role: to_numpy(column) for role, column in block.items()}, names
+        first_row += int(block["x"].shape[0])

@@ -7,17 +7,13 @@ import importlib
 import io
 import json
 import mmap
-import re
-import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from threading import Lock
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,12 +23,6 @@ from implicitmoments.validation import unnamed_columns
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
 
-CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
-SEPARATORS = ("\t", ";", "|", ",")  # a decimal comma is no separator where another one fits
-FRONT_BYTES = 2**20  # of text that shows separators and names
-LINES = 200  # of it, whose numbers of cells are compared
-MISSING = ("<NA>", "None")  # cells that stand for a missing number, beside those of Arrow
 # Codecs of numbers. A description may name others, and Zarr would run them: one of numcodecs'
 # unpickles, and those of installed packages are imported.
 CODECS = frozenset(
@@ -74,94 +64,50 @@ class Part:
     file: str
     names: list[str]
     has_names: bool
-    # tables(columns, size) reads tables of at most so many rows, (n, columns), NaN where a number
-    # is missing
+    # tables(columns, size) reads tables of about so many rows, (n, columns), NaN where a number is
+    # missing
     tables: Callable[[list[str], int], Iterator[Numbers]]
     n_rows: int | None = None  # if it is known
     single: frozenset[str] = frozenset()  # columns of single precision
 
 
-class RawRows:
-    """Numbers in a file, one after the other, by rows or by columns."""
-
-    def __init__(
-        self,
-        file: IO[bytes],
-        shape: tuple[int, int],
-        dtype: np.dtype[Any],
-        offset: int = 0,
-        by_columns: bool = False,
-    ) -> None:
-        self.file, self.shape, self.dtype = file, shape, dtype
-        self._offset, self._by_columns, self._lock = offset, by_columns, Lock()
-        weakref.finalize(self, file.close)
-
-    def tables(self, size: int) -> Iterator[Numbers]:
-        """Read all rows in order, ``size`` at a time."""
-        n, width = self.shape
-        for rows in blocks(range(n), size):
-            if self._by_columns:
-                starts = (j * n + rows.start for j in range(width))
-                yield np.stack([self._read(start, len(rows)) for start in starts], axis=1)
-            else:
-                yield self._read(rows.start * width, len(rows) * width).reshape(-1, width)
-
-    def _read(self, first: int, n: int) -> Numbers:
-        with self._lock:
-            self.file.seek(self._offset + first * self.dtype.itemsize)
-            found: Numbers = np.fromfile(self.file, self.dtype, n)
-        if len(found) < n:
-            raise unreadable(getattr(self.file, "name", "the file"), "it ends before its last row")
-        return found
-
-
 def open_part(path: Path, text: TextFormat) -> Part:
     """Open a file by its suffix."""
-    name = path.name.lower()
-    if name.endswith(CSV):
-        return _open_csv(path, text)
-    if text != TextFormat():
+    suffix = next((each for each in READERS if path.name.lower().endswith(each)), None)
+    if suffix is None:
+        template = "{file} ends in none of {kinds}"
+        raise InputError("unknown_kind", template, file=str(path), kinds=list(READERS))
+    if READERS[suffix] is not open_csv and text != TextFormat():
         template = "`sep`, `decimal` and `na_values` are for CSV files, and {file} is none"
         raise InputError("not_a_text_file", template, file=str(path))
-    if description_of(path) is not None or name.endswith(".zarr"):
-        return _open_zarr(path)
-    if name.endswith((".parquet", ".pq")):
-        return _open_parquet(path)
-    if name.endswith(TABLES):
-        return _open_arrow(path)
-    if name.endswith(".npy"):
-        return _open_npy(path)
-    template = "{file} ends in none of {kinds}"
-    raise InputError(
-        "unknown_kind", template, file=str(path), kinds=[*CSV, *TABLES, ".npy", ".zarr"]
-    )
+    return READERS[suffix](path, text)
 
 
 # text
 
 
-def _open_csv(path: Path, text: TextFormat) -> Part:
+def open_csv(path: Path, text: TextFormat, *, front_bytes: int = 2**20) -> Part:
+    """Open a text file whose first lines show how it is written."""
     reader, pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
     with reading(path), pa.input_stream(str(path)) as stream:
-        front = stream.read(FRONT_BYTES).decode("utf-8-sig", "replace")
+        front = stream.read(front_bytes).decode("utf-8-sig", "replace")
     sep = text.sep or ("\t" if ".tsv" in path.name.lower() else find_separator(front))
-    with reading(path):
-        lines = list(islice(csv.reader(io.StringIO(front, newline=""), delimiter=sep), LINES))
+    lines = cells_of(front, sep)
     if not lines:
         raise InputError("no_rows", "{file} is empty, expected at least one row", file=str(path))
     decimal = text.decimal or find_decimal(lines, sep)
     head, places = lines[0], unnamed_columns(len(lines[0]))
-    has_names = not all(_is_number(cell, decimal) for cell in head) or head == [
-        str(j) for j in range(len(head))
-    ]
-    names = head if has_names else places
-    missing = [*reader.ConvertOptions().null_values, *MISSING, *text.na_values]
+    # pandas numbers columns that have no names
+    numbered = head == [str(j) for j in range(len(head))]
+    has_names = numbered or not all(is_number(cell, decimal) for cell in head)
+    names = list(head) if has_names else places
+    missing = [*reader.ConvertOptions().null_values, "<NA>", "None", *text.na_values]
 
-    def stream_of(types: Mapping[str, Any]) -> Any:
+    def stream_of(types: dict[str, Any]) -> Any:
         return reader.open_csv(
             path,
             read_options=reader.ReadOptions(
-                column_names=None if has_names else names, block_size=FRONT_BYTES
+                column_names=None if has_names else names, block_size=front_bytes
             ),
             parse_options=reader.ParseOptions(delimiter=sep, newlines_in_values=True),
             convert_options=reader.ConvertOptions(
@@ -173,131 +119,120 @@ def _open_csv(path: Path, text: TextFormat) -> Part:
         )
 
     with reading(path):
-        schema = stream_of({}).schema
-    flags = {f.name for f in schema if pa.types.is_boolean(f.type)}
+        flags = {f.name for f in stream_of({}).schema if pa.types.is_boolean(f.type)}
 
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:  # noqa: ARG001
-        types = {name: pa.bool_() if name in flags else pa.float64() for name in columns}
+        kinds = {name: pa.bool_() if name in flags else pa.float64() for name in columns}
         try:
-            for batch in stream_of(types):
+            for batch in stream_of(kinds):
                 yield numbers_of(pa, batch, columns)
         except Exception as reason:
-            text = partial(stream_of, dict.fromkeys(columns, pa.string()))
-            check_text(text, str(path), columns, set(missing), decimal)
+            with suppress(pa.ArrowException, OSError, UnicodeError):
+                cells = stream_of(dict.fromkeys(columns, pa.string()))
+                check_text(cells, str(path), columns, missing, decimal)
             raise unreadable(path, reason) from reason
 
-    return Part(str(path), list(names), has_names, tables)
+    return Part(str(path), names, has_names, tables)
 
 
 def check_text(
-    read: Callable[[], Iterable[Any]],
-    file: str,
-    columns: Sequence[str],
-    missing: set[str],
-    decimal: str,
+    batches: Iterable[Any], file: str, columns: Sequence[str], missing: Sequence[str], decimal: str
 ) -> None:
     """Raise for the first cell of a text file that is no number."""
     first = 0
-    try:
-        for batch in read():
-            for name in columns:
-                for row, cell in enumerate(batch.column(name).to_pylist()):
-                    if cell is not None and cell not in missing and not _is_number(cell, decimal):
-                        template = (
-                            "{file}: column {column!r} holds {cell!r} in row {row}, expected a "
-                            "number (the first row is row 0); select the numeric columns with "
-                            "`columns`, encode categories as numbers, or set `sep`, `decimal` or "
-                            "`na_values`"
-                        )
-                        values = {"column": name, "cell": cell[:80], "row": first + row}
-                        raise InputError("cell_not_a_number", template, file=file, **values)
-            first += batch.num_rows
-    except CodedError:
-        raise
-    except Exception:
-        return  # the file cannot be read as text either
+    for batch in batches:
+        for name in columns:
+            for row, cell in enumerate(batch.column(name).to_pylist(), first):
+                if cell not in (None, *missing) and not is_number(cell, decimal):
+                    template = (
+                        "{file}: column {column!r} holds {cell!r} in row {row}, expected a "
+                        "number (the first row is row 0); select the numeric columns with "
+                        "`columns`, encode categories as numbers, or set `sep`, `decimal` or "
+                        "`na_values`"
+                    )
+                    values = {"column": name, "cell": cell[:80], "row": row}
+                    raise InputError("cell_not_a_number", template, file=file, **values)
+        first += batch.num_rows
+
+
+def cells_of(text: str, sep: str) -> list[list[str]]:
+    """Return the cells of the first lines of a text."""
+    lines: list[list[str]] = []
+    with suppress(csv.Error):
+        lines.extend(islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep), 200))
+    return lines
 
 
 def find_separator(text: str) -> str:
     """Return the character that cuts most lines into the same number of cells, more than one."""
 
     def agreement(sep: str) -> float:
-        try:
-            widths = [
-                len(line)
-                for line in islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep), LINES)
-            ]
-        except csv.Error:
-            return 0.0
+        widths = [len(cells) for cells in cells_of(text, sep)]
         width, n = Counter(widths).most_common(1)[0] if widths else (0, 0)
         return n / len(widths) if width > 1 else 0.0
 
-    best = max(SEPARATORS, key=agreement)
+    # a decimal comma is no separator where another one fits
+    best = max("\t;|,", key=agreement)
     return best if agreement(best) else ","
 
 
 def find_decimal(lines: Sequence[Sequence[str]], sep: str) -> str:
     """Return the decimal separator that more cells have, a point or a comma."""
-    if sep == ",":
-        return "."
-    number = re.compile(r"[+-]?[0-9]*([.,])[0-9]+(?:[eE][+-]?[0-9]+)?")
-    found = Counter(m[1] for cell in chain(*lines) if (m := number.fullmatch(cell.strip())))
-    return "," if found[","] > found["."] else "."
+
+    def votes(mark: str) -> int:
+        return sum(mark in cell and is_number(cell, mark) for cells in lines for cell in cells)
+
+    return "," if sep != "," and votes(",") > votes(".") else "."
 
 
-def _is_number(cell: str, decimal: str = ".") -> bool:
-    if decimal != ".":
-        cell = cell.replace(".", "_").replace(decimal, ".")
+def is_number(cell: str, decimal: str = ".") -> bool:
+    """Say whether a cell is a number with a decimal separator."""
+    text = cell if decimal == "." else cell.replace(".", "_").replace(decimal, ".")
     try:
-        float(cell)
+        float(text)
     except ValueError:
         return False
-    return "_" not in cell
+    return "_" not in text
 
 
 # tables of Arrow
 
 
-def _holds_numbers(pa: Any, kind: Any) -> bool:
-    types = pa.types
-    tests = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null
-    return any(test(kind) for test in tests)
-
-
-def numbers_of(pa: Any, batch: Any, columns: Sequence[str]) -> Numbers:
+def numbers_of(pa: Any, batch: Any, names: Sequence[str]) -> Numbers:
     """Return columns of a record batch as numbers (n, columns), with NaN where one is missing."""
-    single = all(pa.types.is_float32(batch.schema.field(name).type) for name in columns)
-    table = np.empty((batch.num_rows, len(columns)), np.float32 if single else np.float64)
-    for j, name in enumerate(columns):
-        column = batch.column(name)
-        if not pa.types.is_floating(column.type):
-            column = column.cast(pa.float64(), safe=False)
-        table[:, j] = column.to_numpy(zero_copy_only=False)
+    columns = [batch.column(name) for name in names]
+    single = all(pa.types.is_float32(column.type) for column in columns)
+    table = np.empty((batch.num_rows, len(names)), np.float32 if single else np.float64)
+    for j, column in enumerate(columns):
+        real = pa.types.is_floating(column.type)
+        numbers = column if real else column.cast(pa.float64(), safe=False)
+        table[:, j] = numbers.to_numpy(zero_copy_only=False)
     return table
 
 
 def _arrow_part(
     path: Path, schema: Any, n_rows: int, batches: Callable[[list[str], int], Iterator[Any]]
 ) -> Part:
-    pa = require("pyarrow", "Arrow")
+    types = require("pyarrow", "Arrow").types
     kinds = dict(zip(schema.names, schema.types, strict=True))
-    single = frozenset(name for name, kind in kinds.items() if pa.types.is_float32(kind))
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    single = frozenset(name for name, kind in kinds.items() if types.is_float32(kind))
 
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:
         for name in columns:
-            if not _holds_numbers(pa, kinds[name]):
+            if not any(test(kinds[name]) for test in (*numeric, types.is_null)):
                 template = "column {column!r} of {file} holds {kind}; select the numeric columns "
                 template += "with `columns`"
                 values = {"column": name, "file": str(path), "kind": str(kinds[name])}
                 raise InputError("column_not_numeric", template, **values)
         with reading(path):
             for batch in batches(columns, size):
-                yield numbers_of(pa, batch, columns)
+                yield numbers_of(require("pyarrow", "Arrow"), batch, columns)
 
     return Part(str(path), list(schema.names), True, tables, n_rows, single)
 
 
-def _open_parquet(path: Path) -> Part:
+def open_parquet(path: Path, _: TextFormat) -> Part:
     """Open a Parquet file; ``pre_buffer`` would read whole row groups ahead."""
     parquet = require("pyarrow.parquet", "Parquet")
     with reading(path):
@@ -309,12 +244,8 @@ def _open_parquet(path: Path) -> Part:
     return _arrow_part(path, file.schema_arrow, int(file.metadata.num_rows), batches)
 
 
-def _open_arrow(path: Path) -> Part:
-    """Open an Arrow file or stream.
-
-    It is mapped, so that only the parts of a batch that are used are read, and its pages are
-    released after every table: they would count as memory of the process.
-    """
+def open_arrow(path: Path, _: TextFormat) -> Part:
+    """Open an Arrow file or stream, mapped, so that only the columns that are used are read."""
     pa, ipc = require("pyarrow", "Arrow"), require("pyarrow.ipc", "Arrow")
     with reading(path), path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -331,70 +262,73 @@ def _open_arrow(path: Path) -> Part:
             batch.validate()  # lengths come from the file: Arrow would read beyond a buffer
             for rows in blocks(range(batch.num_rows), size):
                 yield batch.slice(rows.start, len(rows))
-                if hasattr(mapped, "madvise"):
-                    mapped.madvise(mmap.MADV_DONTNEED)
+                release_pages(mapped)
 
     with reading(path):
-        lengths = [batch.num_rows for batch in record_batches()]
         open_reader = ipc.open_file if mapped[:6] == b"ARROW1" else ipc.open_stream
         schema = open_reader(pa.py_buffer(mapped)).schema
-    return _arrow_part(path, schema, sum(lengths), batches)
+        n_rows = sum(batch.num_rows for batch in record_batches())
+    return _arrow_part(path, schema, n_rows, batches)
+
+
+def release_pages(mapped: Any) -> None:
+    """Release the pages of a file that is mapped: they would count as memory of the process."""
+    if hasattr(mapped, "madvise"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 # arrays
 
 
-def _array_part(
-    path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], tables: Callable[[int], Any]
+def array_part(
+    path: Path | str,
+    array: Any,
+    names: list[str] | None = None,
+    *,
+    has_names: bool = False,
+    step: int = 1,
 ) -> Part:
+    """Return rows of a mapped or chunked array as a part, read in multiples of ``step`` rows."""
+    shape, dtype = tuple(array.shape), np.dtype(array.dtype)
     if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 1:
         template = "{file} holds an array of shape {shape} and type {dtype}, expected numbers "
         template += "(n_samples, n_features)"
         values = {"file": str(path), "shape": shape, "dtype": str(dtype)}
         raise InputError("wrong_array", template, **values)
-    names = unnamed_columns(shape[1])
+    every = unnamed_columns(shape[1]) if names is None else names
 
-    def chosen(columns: list[str], size: int) -> Iterator[Numbers]:
-        at = [int(name[1:]) for name in columns]
+    def tables(columns: list[str], size: int) -> Iterator[Numbers]:
+        at = [every.index(name) for name in columns]
         with reading(path):
-            for table in tables(size):
-                yield table if columns == names else table[:, at]
+            for rows in blocks(range(shape[0]), max(step, size // step * step)):
+                table = np.array(array[rows.start : rows.stop], order="C")
+                yield table if columns == every else table[:, at]
+                release_pages(getattr(array, "_mmap", None))
 
-    single = frozenset(names) if dtype == np.float32 else frozenset[str]()
-    return Part(str(path), names, False, chosen, shape[0], single)
+    single = frozenset(every) if dtype == np.float32 else frozenset[str]()
+    return Part(str(path), every, has_names, tables, shape[0], single)
 
 
-def _open_npy(path: Path) -> Part:
+def open_npy(path: Path, _: TextFormat) -> Part:
+    """Open an array of NumPy, mapped."""
     with reading(path):
         mapped = np.lib.format.open_memmap(path, mode="r")  # which checks sizes
-    shape, dtype, by_columns = mapped.shape, mapped.dtype, mapped.flags.fnc
-    rows = RawRows(path.open("rb", buffering=0), shape, dtype, mapped.offset, by_columns)
-    return _array_part(path, shape, dtype, rows.tables)
+    return array_part(path, mapped)
 
 
-def description_of(path: Path) -> Path | None:
-    """Return the file that describes a Zarr array or group, or None if there is none."""
-    found = (path / name for name in ("zarr.json", ".zarray", ".zgroup"))
-    return next((file for file in found if file.is_file()), None)
-
-
-def _open_zarr(path: Path) -> Part:
+def open_zarr(path: Path, _: TextFormat) -> Part:
     """Open a Zarr array whose description names codecs of numbers only."""
     zarr = require("zarr", "Zarr", "zarr")
     with reading(path):
-        description = description_of(path)
-        about = json.loads(description.read_text("utf-8")) if description else {}
-        unknown = sorted({name.removeprefix("numcodecs.") for name in _codecs(about)} - CODECS)
+        description = next(
+            path / name for name in ("zarr.json", ".zarray") if (path / name).is_file()
+        )
+        names = _codecs(json.loads(description.read_text("utf-8")))
+        unknown = sorted({name.removeprefix("numcodecs.") for name in names} - CODECS)
         if unknown:
             raise ValueError(f"the codec {unknown[0]!r} is not one of {', '.join(sorted(CODECS))}")
         array = zarr.open_array(path, mode="r")
-        shape, dtype, step = tuple(array.shape), np.dtype(array.dtype), int(array.chunks[0])
-
-    def tables(size: int) -> Iterator[Numbers]:
-        for rows in blocks(range(shape[0]), max(step, size // step * step)):
-            yield np.asarray(array[rows.start : rows.stop])
-
-    return _array_part(path, shape, dtype, tables)
+    return array_part(path, array, step=int(array.chunks[0]))
 
 
 def _codecs(about: Any) -> Iterator[str]:
@@ -407,6 +341,15 @@ def _codecs(about: Any) -> Iterator[str]:
                 yield from _codecs(codec.get("configuration") or {})
             elif codec is not None:
                 yield str(codec)
+
+
+READERS: dict[str, Callable[[Path, TextFormat], Part]] = {
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), open_csv),
+    **dict.fromkeys((".parquet", ".pq"), open_parquet),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), open_arrow),
+    ".npy": open_npy,
+    ".zarr": open_zarr,
+}
 
 
 # errors
