@@ -156,8 +156,7 @@ class RowFunction:
             function, width = self._apply_joined, width + 1
         check_n_features(model, int(X.shape[1]) - labelled)
         example = np.asarray(function(np.zeros((1, width))))
-        columns = None if example.ndim == 1 else example.shape[1]
-        lazy: Array = map_rows(X, function, width=columns, dtype=example.dtype)
+        lazy: Array = map_rows(X, function, example)
         return lazy
 
     def _apply_joined(self, rows: Array) -> Array:

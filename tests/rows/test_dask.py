@@ -50,7 +50,12 @@ def sums(block):
     return {"x": w @ block["x"], "xx": block["x"].T @ block["x"], "y": float(w @ block["y"])}
 
 
-@pytest.mark.parametrize("make", [of_arrays, of_frame, of_unknown])
+def of_both():
+    frame = dd.from_pandas(FRAME.drop(columns="label"), npartitions=3)
+    return DaskTable(frame, y=da.from_array(Y), counts="weight")
+
+
+@pytest.mark.parametrize("make", [of_arrays, of_frame, of_unknown, of_both])
 def test_rows_are_those_of_the_array(make):
     table, reference = make(), ArrayTable(X, y=Y, counts=COUNTS)
     assert (table.n_rows, table.n_features) == (N, 4)
@@ -104,7 +109,7 @@ def test_rows_that_are_refused():
     with refuses("not_finite", name="X", first=1_500):
         DaskTable(da.from_array(bad, chunks=(400, 4))).fold(lambda block: {}, 100)
     with refuses("weights_invalid"):
-        DaskTable(da.from_array(X), counts=da.from_array(-COUNTS - 1)).fold(sums, 100)
+        im.GaussianMixture(2).fit(da.from_array(X), sample_weight=da.from_array(-COUNTS - 1))
     with refuses("wrong_length"):
         DaskTable(da.from_array(X), y=da.from_array(Y[:-1]))
     with refuses("no_such_column", wanted=["z"]):

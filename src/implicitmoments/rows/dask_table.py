@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial, reduce
-from importlib import import_module
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import Array, as_real_array, check_finite, namespace_of
+from implicitmoments.arrays import Array, Floats, as_real_array
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.formats import require
 from implicitmoments.rows.passes import After, Block, Measure, Sums, add_sums, threads_for_folds
-from implicitmoments.rows.table import ArrayTable, Table, check_cells, in_blocks_of, take_places
+from implicitmoments.rows.table import (
+    ArrayTable,
+    Table,
+    check_cells,
+    checked_block,
+    in_blocks_of,
+    take_places,
+)
 
 DaskArray: TypeAlias = Any  # Dask ships no types
-
-FAN_IN = 8  # sums added per task of the tree: few levels, and no worker holds many sums
 
 
 def is_dask(value: Any) -> bool:
@@ -72,24 +76,22 @@ class DaskTable(Table):
         counts: Any = None,
         columns: Sequence[Hashable] | None = None,
     ) -> None:
-        others = {
-            role: given for role, given in (("y", y), ("counts", counts)) if given is not None
-        }
-        self._array, self.names = rows_of(x, columns, *others.values())
-        self.n_features = int(self._array.shape[1]) - len(others)
+        given = [(role, one) for role, one in (("y", y), ("counts", counts)) if one is not None]
+        others = dict(sorted(given, key=lambda pair: hasattr(pair[1], "shape")))  # names first
+        array, self.names = rows_of(x, columns, *others.values())
+        self.n_features = int(array.shape[1]) - len(others)
         roles = {"y": "target", "counts": "weight"}
         self.columns = {roles[r]: name for r, name in others.items() if isinstance(name, str)}
         make = dask().delayed(partial(_named, self.n_features, list(others)), pure=False)
-        self._parts = [make(part) for part in self._array.to_delayed().ravel()]
-        self._checked = False
+        self._parts = [make(part) for part in array.to_delayed().ravel()]
+        self._lengths, self._checked = array.chunks[0], False
 
     @cached_property
     def _edges(self) -> list[int]:
         """The first row of each partition, and the number of rows."""
-        lengths: Sequence[float] = self._array.chunks[0]
-        if np.isnan(lengths).any():
-            lengths = _compute([dask().delayed(_length)(part) for part in self._parts])
-        return [0, *(int(edge) for edge in np.cumsum(lengths))]
+        if np.isnan(self._lengths).any():
+            self._lengths = _compute([dask().delayed(_length)(part) for part in self._parts])
+        return [0, *np.cumsum(self._lengths).astype(int).tolist()]
 
     @cached_property
     def n_rows(self) -> int:  # type: ignore[override]  # not known before it is asked for
@@ -102,16 +104,6 @@ class DaskTable(Table):
         """Return the rows to this process, partition by partition."""
         return in_blocks_of(size, (_compute([part])[0] for part, _, _ in self._spans()))
 
-    def first(self) -> Block:
-        """Return the first row, which is computed once."""
-        return self._first
-
-    @cached_property
-    def _first(self) -> Block:
-        part, _, _ = next(self._spans())
-        row: Block = _compute([dask().delayed(take_places)(part, np.arange(1))])[0]
-        return row
-
     def fold(self, measure: Measure, size: int, after: After | None = None) -> Sums:
         """Sum over rows on the workers: partitions first, then a tree of their sums."""
         delayed = dask().delayed
@@ -120,8 +112,8 @@ class DaskTable(Table):
         sum_up = delayed(_fold_partition, pure=False)
         level = [sum_up(part, carried, i, size, self._checked) for part, i, _ in self._spans()]
         add = delayed(partial(reduce, add_sums), pure=False)
-        while len(level) > 1:  # sums of neighbours are added in the order of the rows
-            level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        while len(level) > 1:  # eight neighbours are added at a time, in the order of the rows
+            level = [add(level[i : i + 8]) for i in range(0, len(level), 8)]
         sums: Sums = _compute(level)[0]
         self._checked = True
         if after is not None:
@@ -171,14 +163,9 @@ def _named(d: int, others: list[str], table: Array) -> Block:
 
 def _fold_partition(block: Block, measure: Measure, start: int, size: int, checked: bool) -> Sums:
     """Sum a measure over the blocks of a partition, on a worker."""
-    if not checked:
-        for name, column in block.items():
-            check_finite(column, {"x": "X", "counts": "sample_weight"}.get(name, name), start)
-        if "counts" in block and bool(namespace_of(block["x"]).any(block["counts"] < 0)):
-            template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
-            raise InputError("weights_invalid", template, what="negative entries")
+    table = ArrayTable.of(block if checked else checked_block(block, start))
     with threads_for_folds(1):
-        return ArrayTable.of(block).fold(measure, size)
+        return table.fold(measure, size)
 
 
 def rows_of(
@@ -186,10 +173,10 @@ def rows_of(
 ) -> tuple[DaskArray, tuple[str, ...] | None]:
     """Return points with other columns behind them, in one chunk of columns, and their names.
 
-    The others are arrays or series, or columns of a DataFrame. They are one array, since Dask may
-    join partitions of a file when few columns are read.
+    The others are names of columns of a DataFrame, then arrays or series. They are one array,
+    since Dask may join partitions of a file when few columns are read.
     """
-    names, apart = None, [other for other in others if hasattr(other, "shape")]
+    names = None
     if hasattr(x, "columns"):
         beside = [other for other in others if not hasattr(other, "shape")]
         chosen = [c for c in x.columns if c not in beside] if columns is None else list(columns)
@@ -200,22 +187,20 @@ def rows_of(
             raise InputError("no_such_column", template, **values)
         if all(isinstance(name, str) for name in chosen):
             names = tuple(str(name) for name in chosen)
-        x = _numbers_of(x, chosen, beside)
-    _check_kind(x, "X", 2)
-    parts = [x, *(_aligned(other, x)[:, None] for other in apart)]
+        x = _numbers_of(x[[*chosen, *beside]], x.dtypes[chosen])
+    as_real_array(np.zeros((1,) * x.ndim, x.dtype), "X", 2)  # raises for other axes and types
+    apart = [_aligned(other, x)[:, None] for other in others if hasattr(other, "shape")]
     if apart:
-        x = dask("array").concatenate(parts, axis=1, allow_unknown_chunksizes=True)
+        x = dask("array").concatenate([x, *apart], axis=1, allow_unknown_chunksizes=True)
     return x.rechunk({1: -1}), names
 
 
-def _numbers_of(frame: Any, columns: Sequence[Hashable], others: Sequence[Hashable]) -> DaskArray:
-    """Return columns as an array: float32 if ``columns`` are, with NaN where one is missing."""
-    kinds = (frame.dtypes[name] for name in columns)  # of NumPy, pandas or Arrow
+def _numbers_of(frame: Any, kinds: Any) -> DaskArray:
+    """Return a DataFrame as an array, with NaN where a number is missing; float32 if kinds are."""
     single = all(getattr(kind, "numpy_dtype", kind) == np.float32 for kind in kinds)
-    dtype, chosen = np.dtype(np.float32 if single else np.float64), frame[[*columns, *others]]
-    empty = np.empty((0, len(chosen.columns)), dtype)
-    meta = import_module("pandas").DataFrame(empty, columns=chosen.columns)
-    return chosen.map_partitions(_as_numbers, dtype, meta=meta).to_dask_array()
+    dtype = np.dtype(np.float32 if single else np.float64)
+    meta = frame._meta.astype(dtype)
+    return frame.map_partitions(_as_numbers, dtype, meta=meta).to_dask_array()
 
 
 def _as_numbers(part: Any, dtype: np.dtype[Any]) -> Any:
@@ -231,7 +216,7 @@ def _aligned(column: Any, x: DaskArray) -> DaskArray:
     """Return a column in the row chunks and the precision of the points."""
     column = column.to_dask_array() if hasattr(column, "to_dask_array") else column
     column = dask("array").asarray(column).astype(x.dtype)
-    _check_kind(column, "y", 1)
+    as_real_array(np.zeros((1,) * column.ndim, column.dtype), "y", 1)
     known = not np.isnan(column.chunks[0] + x.chunks[0]).any()
     ours, theirs = (c.shape[0] if known else len(c.chunks[0]) for c in (column, x))
     if ours != theirs:
@@ -240,40 +225,29 @@ def _aligned(column: Any, x: DaskArray) -> DaskArray:
     return column.rechunk({0: x.chunks[0]}) if known else column
 
 
-def _check_kind(array: DaskArray, label: str, ndim: int) -> None:
-    """Raise for arrays that are no real numbers, have other axes, or are empty."""
-    fits = array.ndim == ndim and 0 not in array.shape
-    shape = (1,) * ndim if fits else tuple(0 if np.isnan(n) else n for n in array.shape)
-    as_real_array(np.broadcast_to(np.zeros((), array.dtype), shape), label, ndim)
-
-
-def map_rows(
-    x: DaskArray, function: Callable[[Array], Array], *, width: int | None = None, dtype: Any
-) -> DaskArray:
+def map_rows(x: DaskArray, function: Callable[[Array], Array], example: Floats) -> DaskArray:
     """Apply a function to the rows of a Dask array (n_samples, n_features) lazily.
 
-    ``function(rows)`` answers rows ``(n, n_features)`` with ``(n,)``, or ``(n, width)``. It
-    travels to the workers, and is called once per chunk that has rows.
+    ``function(rows)`` answers rows ``(n, n_features)`` with an array of n rows, of the type and
+    width of the example. It travels to the workers, and is called once per chunk that has rows.
 
     Examples
     --------
     >>> import dask.array as da
     >>> x = da.ones((6, 2), chunks=(3, 2))
-    >>> map_rows(x, lambda rows: rows.sum(axis=1), dtype=float).compute().tolist()
+    >>> map_rows(x, lambda rows: rows.sum(axis=1), np.zeros(1)).compute().tolist()
     [2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
-    answer = partial(_answer_chunk, function=function, width=width, out=np.dtype(dtype))
-    if width is None:
-        return x.map_blocks(answer, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype))
-    meta = np.empty((0, 0), dtype)
-    return x.map_blocks(answer, chunks=(x.chunks[0], (width,)), dtype=dtype, meta=meta)
+    how: dict[str, Any] = {"function": function, "none": example[:0], "meta": example[:0]}
+    if example.ndim == 1:
+        return x.map_blocks(_answer_chunk, drop_axis=1, dtype=example.dtype, **how)
+    chunks = (x.chunks[0], example.shape[1:])
+    return x.map_blocks(_answer_chunk, chunks=chunks, dtype=example.dtype, **how)
 
 
-def _answer_chunk(
-    x: Array, *, function: Callable[[Array], Array], width: int | None, out: Any
-) -> Array:
+def _answer_chunk(x: Array, *, function: Callable[[Array], Array], none: Floats) -> Floats:
     """Apply a function to one chunk of rows, which may be empty."""
     if not x.shape[0]:
-        return np.empty((0,) if width is None else (0, width), dtype=out)
+        return none
     with threads_for_folds(1):
-        return np.asarray(function(x)).astype(out, copy=False)
+        return np.asarray(function(x)).astype(none.dtype, copy=False)

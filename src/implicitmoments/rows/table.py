@@ -66,6 +66,7 @@ class Table(ABC):
     n_features: int
     names: tuple[str, ...] | None = None
     columns: Mapping[str, str] = {}
+    _first: Block | None = None
 
     @abstractmethod
     def blocks(self, size: int) -> Iterator[Block]:
@@ -149,7 +150,9 @@ class Table(ABC):
         mapping of str to array
             One row.
         """
-        return next(iter(self.blocks(1)))
+        if self._first is None:
+            self._first = take_places(next(iter(self.blocks(1))), np.arange(1))
+        return self._first
 
     def given_numbers(self, numbers: Integers) -> Integers:
         """Return the numbers that rows had before incomplete ones were left out.
