@@ -52,7 +52,7 @@ def sums(block):
 
 def of_both():
     frame = dd.from_pandas(FRAME.drop(columns="label"), npartitions=3)
-    return DaskTable(frame, y=da.from_array(Y), counts="weight")
+    return DaskTable(frame, y=dd.from_pandas(FRAME["label"], npartitions=3), counts="weight")
 
 
 @pytest.mark.parametrize("make", [of_arrays, of_frame, of_unknown, of_both])
