@@ -12,7 +12,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    machine_epsilon,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.estimator import Check, FittedEstimator, column_names
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
@@ -41,7 +48,7 @@ from implicitmoments.mixture.starts import (
 )
 from implicitmoments.mixture.students import LEAST, MOST, Students
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Rows, as_seed, cells_off, open_rows, precision_of
+from implicitmoments.rows import Rows, as_seed, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,
@@ -154,7 +161,7 @@ class Mixture:
             dtype = x.dtype
         log_density = log_density + self.family.log_jacobian
         if self.family.constants is not None:
-            off = cells_off(self.family.constants, max(self.epsilon, precision_of(x)), x)
+            off = cells_off(self.family.constants, max(self.epsilon, machine_epsilon(x)), x)
             barred = xp.full_like(log_density, -math.inf)
             log_density = xp.where(xp.any(off, axis=1), barred, log_density)
         found = (xp.astype(part, dtype, copy=False) for part in (log_density, shares))
@@ -357,7 +364,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         if stats["start"] != "given":
             order = np.argsort(-sums[:, 0], kind="stable")
         notes = [renumbered(note, np.argsort(order)) for note in notes]
-        self._mixture = mixture = fit.mixture(order, precision_of(like))
+        self._mixture = mixture = fit.mixture(order, machine_epsilon(like))
         errors = None
         if self.errors is not None:
             how = {"robust": self.errors == "robust"}

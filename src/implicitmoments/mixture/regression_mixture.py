@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -261,8 +260,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
             if not enough.any():
                 break
             rule = NearLines.of(rows, lines[enough])
-            measure = partial(count_far, rule)
-            n = int(every.as_given().fold(measure, width=4, what="outliers").get("out", 0))
+            n = count_far(every, rule)[1].kept
             if n == n_outliers or rule.limit == 0 or not few_enough(n, every.kept):
                 break
             self._near, n_outliers, rows = rule, n, every.kept_by(rule)
