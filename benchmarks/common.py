@@ -99,8 +99,11 @@ def main(name: str, doc: str | None, tables: dict[str, Table]) -> None:
 
 
 def provenance() -> str:
-    """Return command, date and machine."""
-    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    """Return command, without folders of this machine, date and machine."""
+    words, folders = sys.argv[1:], {"--results": "FOLDER", "--old": "SRC"}
+    for option in folders.keys() & set(words):
+        words[words.index(option) + 1] = folders[option]
+    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     return f"{command}; {date.today()}; {machine}, NumPy {np.__version__}"
 

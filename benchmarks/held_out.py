@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sys
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -139,4 +140,6 @@ METHODS = [
 TABLES = {"mixtures": Table(SETTINGS, METHODS, show, warm_up, 3, SETTINGS[:1])}
 
 if __name__ == "__main__":
+    if not SETTINGS:
+        sys.exit(f"there are no data: neither {IMAGES} nor {WORDS}")
     main("held_out", __doc__, TABLES)

@@ -1,10 +1,12 @@
 """Start-up time, killed fits, damaged model files, units, threads and a full disk.
 
-    python benchmarks/reliability.py [startup|kills|models|units|threads|disk] [--quick] …
+    python benchmarks/reliability.py [startup|kills|workers|models|units|threads|disk] [--quick] …
 
 - ``startup``: processor time of a process, beside that of ``import sklearn.mixture`` in turn.
 - ``kills``: a fit with a checkpoint is killed after a random block and started again. *same*: the
   bits of a fit that was not disturbed. Blocks that were read twice are counted, of 10 per pass.
+- ``workers``: a fit on two workers of Dask, one of which is killed three times. *same*: the bits
+  of a fit that was not disturbed. *ratio*: of the seconds of the two.
 - ``models``: model files with random changes. *refused*: ``ModelFileError``; *model*: the change
   made another valid number; anything else, also any attempt to run code, is an error.
 - ``units``: random units, and offsets of up to 1e8 deviations. *same*: densities or predictions
@@ -24,11 +26,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Timer
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -38,7 +42,7 @@ from common import Case, Figures, Floats
 
 N, D, BLOCK = 40_000, 6, 4_000  # rows, columns, and rows of a block of a killed fit
 TOLERANCE = 1e-4  # EM ends where densities of rows are right to about 1e-5
-NUMBERS = ("seconds", "ratio", "blocks", "blocks twice")
+NUMBERS = ("seconds", "ratio", "blocks", "blocks twice", "killed")
 LARGEST_UNIT, LARGEST_OFFSET = 26, 8.0  # powers of two and of ten
 
 ESTIMATORS: dict[str, dict[str, Any]] = {
@@ -162,6 +166,46 @@ def kill_and_resume(case: Case) -> Figures:
         again = fit_apart(case.setting, folder, kept)
     figures = {"blocks": whole["blocks"], "blocks twice": last + again["blocks"] - whole["blocks"]}
     return {"outcome": "same" if again["digest"] == whole["digest"] else "different", **figures}
+
+
+def fit_on_workers(name: str, seed: int, losses: Sequence[float]) -> tuple[str, float, int]:
+    """Fit rows in partitions on Dask, and kill a worker at some seconds after the start.
+
+    Return a digest of the model, seconds, and how many workers were killed before the end.
+    """
+    import dask.array as da  # noqa: PLC0415
+    from distributed import Client, LocalCluster  # noqa: PLC0415
+
+    X, y = draw(name, N, seed)
+    rows = da.from_array(X, chunks=(BLOCK, D))
+    labels = None if y is None else da.from_array(y, chunks=BLOCK)
+    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    killed: list[int] = []
+    with LocalCluster(**options, silence_logs="CRITICAL") as cluster, Client(cluster):
+
+        def kill() -> None:
+            killed.append(next(iter(cluster.workers.values())).pid)
+            os.kill(killed[-1], signal.SIGKILL)
+
+        timers = [Timer(seconds, kill) for seconds in losses]
+        clock = perf_counter()
+        for timer in timers:
+            timer.start()
+        model = make(name).fit(rows, labels)
+        seconds = perf_counter() - clock
+        for timer in timers:
+            timer.cancel()
+    return digest(model), seconds, len(killed)
+
+
+def lose_workers(case: Case) -> Figures:
+    """Kill a worker of Dask at three moments of a fit."""
+    whole, seconds, _ = fit_on_workers(case.setting, case.seed, ())
+    rng = np.random.default_rng([case.seed, 6])
+    losses = tuple(rng.uniform(0, seconds, 3))
+    found, slower, killed = fit_on_workers(case.setting, case.seed, losses)
+    same = "same" if found == whole else "different"
+    return {"outcome": same, "ratio": slower / seconds, "killed": killed}
 
 
 RUNNING = ("os.system", "os.exec", "subprocess.Popen", "socket.connect", "pickle.find_class")
@@ -338,6 +382,7 @@ def table(settings: Iterable[str], run: Callable[[Case], Figures], seeds: int) -
 TABLES = {
     "startup": table(CODES, start_up, 5),
     "kills": table(ESTIMATORS, kill_and_resume, 15),
+    "workers": table(ESTIMATORS, lose_workers, 1),
     "models": table(("header", "arrays", "shortened"), load_changed, 3_000),
     "units": table(ESTIMATORS, move_units, 70),
     "threads": table(ESTIMATORS, in_threads, 2),

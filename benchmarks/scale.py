@@ -1,13 +1,13 @@
 """Rows in files and on Dask: reading rates, and fits of large files with their memory.
 
-    python benchmarks/scale.py [reading fit dask device] [--old SRC] [--quick] [--results FOLDER]
+    python benchmarks/scale.py [reading fit passes dask device] [--old SRC] [--quick] …
 
-``reading`` passes over a file of standard normal numbers in 16 columns and sums them up. ``fit``
-fits a mixture of 10 spherical Gaussians to an .npy file, reads it once, and passes over it once
-with the products of one step of EM; each in a process of its own, whose peak of memory is told.
-``dask`` fits rows in partitions on this machine, and ``device`` tensors on a GPU where there is
-one. Seconds are those of the clock. Files are kept in the folder for temporary files while the
-benchmark runs.
+``reading`` passes over a file of a mixture in 16 columns and sums them up. ``fit`` fits a mixture
+of 10 spherical Gaussians to an .npy file; each in a process of its own, whose peak of memory is
+told. ``passes`` compares one pass of EM over an .npy file with reading it and the two matrix
+products of a pass, in seconds of the processor. ``dask`` fits rows in partitions on this machine,
+and ``device`` tensors on a GPU where there is one. Other seconds are those of the clock. Files are
+kept in the folder for temporary files while the benchmark runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -25,20 +26,21 @@ import numpy as np
 from common import Case, Figures, Row, Table, both_editions, main, names, select, values
 
 D, K = 16, 10
+WIDE_K = 30  # components of the passes that are timed
 MEGABYTES = {"100 MB": 100, "1 GB": 1_000, "10 GB": 10_000}
 KINDS = ("npy", "parquet", "csv")
 
 
-def write(folder: Path, kind: str, megabytes: int) -> Path:
+def write(folder: Path, kind: str, megabytes: int, d: int = D, k: int = K) -> Path:
     """Write rows of a mixture, a part at a time."""
-    path, n = folder / f"rows.{kind}", megabytes * 10**6 // (8 * D)
+    path, n = folder / f"rows.{kind}", megabytes * 10**6 // (8 * d)
     rng = np.random.default_rng(0)
-    means, size = 6.0 * rng.normal(size=(K, D)), 100_000
+    means, size = 6.0 * rng.normal(size=(k, d)), 100_000
     if kind == "npy":
-        whole = np.lib.format.open_memmap(path, "w+", np.float64, (n, D))
+        whole = np.lib.format.open_memmap(path, "w+", np.float64, (n, d))
         for start in range(0, n, size):
             part = whole[start : start + size]
-            part[:] = means[rng.integers(K, size=len(part))] + rng.normal(size=part.shape)
+            part[:] = means[rng.integers(k, size=len(part))] + rng.normal(size=part.shape)
         del whole
         return path
     import pyarrow as pa  # noqa: PLC0415 (only for these files)
@@ -77,24 +79,39 @@ def passes(path: str) -> Figures:
 
 
 def fit(path: str) -> Figures:
-    """Fit a mixture; compare a pass of EM with reading and products."""
+    """Fit a mixture to a file."""
     import implicitmoments as im  # noqa: PLC0415
 
     clock = perf_counter()
-    model = im.SphericalMixture(K, random_state=0).fit(path)
-    seconds, memory = perf_counter() - clock, peak()
-    clock = perf_counter()
-    model.score(path)
-    scored = perf_counter() - clock
-    coefficients, clock = np.ones((K, D + 2)), perf_counter()
+    im.SphericalMixture(K, random_state=0).fit(path)
+    return {"seconds": perf_counter() - clock, "memory": peak()}
+
+
+def em_pass(path: str) -> Figures:
+    """Compare a pass of EM with reading the rows and two products."""
+    import implicitmoments as im  # noqa: PLC0415
+
+    reports: list[tuple[str, int, float]] = []  # by the fit: what it does, rows done, and when
+
+    def progress(what: str, done: int, total: int) -> None:  # noqa: ARG001
+        reports.append((what, done, process_time()))
+
+    im.SphericalMixture(WIDE_K, random_state=0).fit(path, progress=progress)
+    n, d = np.load(path, mmap_mode="r").shape
+    passes = [
+        (later[2] - one[2]) / (later[1] - one[1])
+        for one, later in pairwise(reports)
+        if one[0] == later[0] == "EM" and later[1] > one[1]
+    ]
+    coefficients, clock = np.ones((WIDE_K, d + 2)), process_time()
     with open(path, "rb") as file:
         file.seek(128)
-        while len(x := np.fromfile(file, np.float64, 8_192 * D)):
-            x = x[: len(x) // D * D].reshape(-1, D)
+        while len(x := np.fromfile(file, np.float64, 8_192 * d)):
+            x = x[: len(x) // d * d].reshape(-1, d)
             lifted = np.column_stack([x, np.einsum("nd,nd->n", x, x), np.ones(len(x))])
             (coefficients @ lifted.T) @ lifted
-    bare = perf_counter() - clock
-    return {"seconds": seconds, "memory": memory, "pass": scored / bare}
+    bare, seconds = process_time() - clock, n * float(np.median(passes))
+    return {"pass": seconds, "reading and products": bare, "ratio": seconds / bare}
 
 
 def dask_fit(path: str) -> Figures:
@@ -123,10 +140,12 @@ def device_fit(path: str) -> Figures:
     return {"seconds": perf_counter() - clock, "level": float(model.lower_bound_)}
 
 
-def alone(measure: Callable[[str], Figures], kind: str, megabytes: int) -> Figures:
+def alone(
+    measure: Callable[[str], Figures], kind: str, megabytes: int, d: int = D, k: int = K
+) -> Figures:
     """Measure a file in a process of its own, which imports the same edition."""
     with tempfile.TemporaryDirectory() as folder:
-        path, paths = write(Path(folder), kind, megabytes), list(sys.path)
+        path, paths = write(Path(folder), kind, megabytes, d, k), list(sys.path)
         with get_context("spawn").Pool(1, initializer=take_paths, initargs=(paths,)) as pool:
             return pool.apply(measure, (str(path),))
 
@@ -147,6 +166,11 @@ def fit_case(case: Case) -> Figures:
     return alone(fit, "npy", MEGABYTES[case.setting])
 
 
+def pass_case(case: Case) -> Figures:
+    """Measure a pass of EM over rows of some columns."""
+    return alone(em_pass, "npy", 400, int(case.setting.split()[1]), WIDE_K)
+
+
 def dask_case(case: Case) -> Figures:
     """Measure a fit on Dask."""
     return alone(dask_fit, "npy", MEGABYTES[case.setting])
@@ -165,7 +189,7 @@ def show(rows: list[Row]) -> None:
     """Print the median of every figure, by setting and method."""
     keys = dict.fromkeys(key for row in rows for key in row)
     figures = [key for key in keys if key not in ("setting", "seed", "method", "check")]
-    print(f"{'setting':16}{'method':16}" + "".join(f"{key:>12}" for key in figures))
+    print(f"{'setting':16}{'method':16}" + "".join(f"{key:>22}" for key in figures))
     for setting in names(rows, "setting"):
         for method in names(rows, "method"):
             some = select(rows, setting=setting, method=method)
@@ -174,13 +198,14 @@ def show(rows: list[Row]) -> None:
                 found = [row[key] for row in some if key in row]
                 text = key == "error" and bool(found)
                 cells.append(str(found[0]) if text else f"{np.median(values(some, key)):.4g}")
-            print(f"{setting:16}{method:16}" + "".join(f"{cell:>12}" for cell in cells))
+            print(f"{setting:16}{method:16}" + "".join(f"{cell:>22}" for cell in cells))
 
 
 READING = [f"{kind} {size}" for size in ("100 MB", "1 GB") for kind in KINDS]
 TABLES = {
     "reading": Table(READING, both_editions(read_case), show, warm_up, 3, READING[:3]),
     "fit": Table(list(MEGABYTES), both_editions(fit_case), show, warm_up, 1, ["100 MB"]),
+    "passes": Table(["d 30", "d 100"], both_editions(pass_case), show, warm_up, 3, ["d 100"]),
     "dask": Table(["100 MB", "1 GB"], both_editions(dask_case), show, warm_up, 1, ["100 MB"]),
     "device": Table(["1 GB"], both_editions(device_case), show, warm_up, 1, ["100 MB"]),
 }
