@@ -55,6 +55,17 @@ def fitted(request):
     return request.param, rows, make(request.param).fit(*rows)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_steps_are_counted_and_are_of_all_rows(fitted):
+    """The search converges on a sample, so that a step of all rows has something to gain."""
+    name, rows, model = fitted
+    for n_steps in (1, 2):
+        stopped = make(name).set_params(max_iter=n_steps).fit(*rows)
+        levels = stopped.stats_["mean_log_likelihood_history"]
+        assert (stopped.n_iter_, stopped.converged_, len(levels)) == (n_steps, False, n_steps + 1)
+        assert levels[0] < levels[-1] <= model.lower_bound_ + 1e-9
+
+
 def test_blocks_do_not_matter(fitted):
     name, rows, model = fitted
     small = make(name).set_params(rows_per_block=1_000).fit(*rows)
