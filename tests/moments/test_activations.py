@@ -11,6 +11,8 @@ from implicitmoments.moments import Activation, as_activation, cosine, leaky_rel
 from implicitmoments.moments.activations import NAMED, integrate, largest_degree
 from support import refuses
 
+NOISE = np.random.default_rng(0)
+
 
 def by_quadrature(function, t):
     series = np.zeros(t + 1)
@@ -68,10 +70,9 @@ def test_slopes_are_those_of_the_function(name):
 @pytest.mark.parametrize("kinks", [(0.0,), (0.3,), (-1.3, 0.7)])
 def test_quadrature_finds_kinks(kinks):
     found = integrate(lambda u: sum(abs(u - kink) for kink in kinks), 20)
-    assert found.error < 1e-12
     # E|G − a| = 2 φ(a) + a (2 Φ(a) − 1)
     mean = sum(2 * norm.pdf(a) + a * (2 * norm.cdf(a) - 1) for a in kinks)
-    assert found.coefficients[0] == pytest.approx(mean, abs=1e-12)
+    assert found[0] == pytest.approx(mean, abs=1e-12)
 
 
 def test_quadrature_of_a_jump_against_the_integral():
@@ -81,7 +82,7 @@ def test_quadrature_of_a_jump_against_the_integral():
         series[-1] = 1 / math.sqrt(math.factorial(t - 1))
         density = math.exp(-0.08) / math.sqrt(2 * math.pi)
         exact = np.polynomial.hermite_e.hermeval(0.4, series) * density / math.sqrt(t)
-        assert found.coefficients[t] == pytest.approx(exact, abs=1e-12)
+        assert found[t] == pytest.approx(exact, abs=1e-12)
 
 
 def test_coefficients_beyond_the_table_are_integrated():
@@ -93,7 +94,7 @@ def test_coefficients_beyond_the_table_are_integrated():
     ("given", "code"),
     [
         (lambda u: np.exp(np.minimum(u * u, 700)), "function_not_integrable"),
-        (lambda u: np.random.default_rng(0).random(len(u)), "function_not_integrable"),
+        (lambda u: NOISE.random(len(u)), "function_not_integrable"),
         (lambda u: np.where(u > 3, np.inf, u), "function_not_integrable"),
         (lambda u: 1.0, "function_not_integrable"),
         (math.exp, "function_not_integrable"),

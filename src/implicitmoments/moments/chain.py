@@ -68,7 +68,7 @@ class Frame:
         first = xp.ones_like(moved[:, :1]) * (self.height / self.scale)
         return xp.concat([first, moved], axis=1)
 
-    def vectors(self, coordinates: Array) -> Array:
+    def vectors(self, coordinates: Array) -> Any:
         """Map hidden vectors (k, p) back to (k, d).
 
         With a height, the first coordinate determines the length and sign of a vector.

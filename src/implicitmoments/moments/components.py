@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
+from scipy.spatial import KDTree
 
 from implicitmoments.arrays import (
     TINY,
@@ -101,10 +102,10 @@ class Components:
     @property
     def gap(self) -> float:
         """The k-th eigenvalue of M_4 over the noise floor; above 1.5 decoding rarely fails."""
-        k = len(self.weights)
-        if len(self.spectrum) < k or not self.floor > 0:
-            return math.inf if self.identified else 0.0
-        return float(self.spectrum[k - 1]) / self.floor
+        last = self.spectrum[len(self.weights) - 1 :]
+        if len(last) and self.floor > 0:
+            return float(last[0]) / self.floor
+        return math.inf if self.identified else 0.0
 
     def __repr__(self) -> str:
         head = f"<{int(self.resolved.sum())} of {len(self.resolved)} components resolved>"
@@ -140,59 +141,57 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
         view = replace(view, lower=estimate_moments(view, k, 4))
     low = find_frame(view, k)
     if k == 1 and problem.uniform:
-        vector = problem.original_vectors(to_numpy(low.frame.center)[None])
-        error, sure = np.array([np.linalg.norm(low.shift)]), np.ones(1, dtype=bool)
+        vector, first, second = (
+            problem.original_vectors(each.center[None]) for each in low.frames
+        )
+        error, sure = np.linalg.norm(first - second, axis=1) / 2, np.ones(1, dtype=bool)
         return Components(np.ones(1), vector, sure, error, Notes(), vector, np.empty(0), 0.0)
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)
     largest = 4_200  # the square of the number of coordinates is held in memory
-    if k <= math.comb(low.frame.p + 1, 2) <= largest:
-        window = SymmetricMatrices.over(SymmetricChain.whole_of(low.frame))
-        return decode(replace(view, frame=low.frame), low, window, k, room, seed)
+    if k <= math.comb(low.frames[0].p + 1, 2) <= largest:
+        return decode(replace(view, frame=low.frames[0]), low, k, room, seed)
     nan, lost = np.full((k, problem.n_features + 1), np.nan), np.zeros(k, dtype=bool)
-    notes = Notes(
-        [Note("components_unresolved", {"which": [*range(k)], "room": min(room, largest)})]
-    )
+    values = {"which": [*range(k)], "room": min(room, largest)}
+    notes = Notes([Note("components_unresolved", values)])
     return Components(nan[:, 0], nan[:, 1:], lost, nan[:, 0], notes, nan[:, 1:], np.empty(0), 0.0)
 
 
-def decode(
-    rows: FramedRows, low: DecodingFrame, window: SymmetricMatrices, k: int, room: int, seed: int
-) -> Components:
+def decode(rows: FramedRows, low: DecodingFrame, k: int, room: int, seed: int) -> Components:
     """Decode k components from moments of orders 4 and 6; at most ``room`` can be resolved."""
     # 1. M_4, and the whitening of its top k directions V.
+    chain = SymmetricChain.whole_of(rows.frame).like(rows.problem.rows.like)
+    window, problem = SymmetricMatrices.over(chain), rows.problem
     moment = rows.positive_moment(window)
     top, fourth = leading_subspace(moment, k), moment.map(to_numpy)
-    e, V = (
-        np.maximum(top.spectrum[:k], SMALL * max(top.spectrum[0], SMALL)),
-        to_numpy(top.vectors)[:, :k],
-    )
+    roots = np.sqrt(np.maximum(top.spectrum[:k], SMALL * max(top.spectrum[0], SMALL)))
+    V = to_numpy(top.vectors)[:, :k]
     # 2. The whitened M_6, and its orthogonal components.
-    sixth = whitened_sixth(rows, window, V / np.sqrt(e))
+    sixth = whitened_sixth(rows, window, V / roots)
     U, values = decompose(sixth.value, seed)
     # 3. Each is the square of a vector; also of either half of the rows, up to sign.
-    coordinates, ratios = read_vectors(low, window, (V * np.sqrt(e)) @ (U * values), fourth.value)
-    halves = []
-    for own, array in zip(fourth.halves, sixth.halves, strict=True):
-        tensors = half_components(V, e, U, own, fourth.value, array)
+    coordinates, ratios = read_vectors(low, window, (V * roots) @ (U * values), fourth.value)
+    signs = find_signs(rows, window, V / roots, U, coordinates)
+    sides = np.where(signs < 0, -1.0, 1.0)[:, None]
+    vectors, halves = problem.original_vectors(low.frames[0].vectors(sides * coordinates)), []
+    for own, array, frame in zip(fourth.halves, sixth.halves, low.frames[1:], strict=True):
+        tensors = half_components(V, roots, U, own, fourth.value, array)
         found = read_vectors(low, window, tensors, own)[0]
-        halves.append(found * sign_of(np.sum(found * coordinates, axis=1))[:, None])
-    signs = find_signs(rows, window, V / np.sqrt(e), U, coordinates)
+        same = np.sum(found * coordinates, axis=1, keepdims=True) >= 0
+        halves.append(
+            problem.original_vectors(frame.vectors(np.where(same, sides, -sides) * found))
+        )
     # 4. Weights by least squares, and errors from the halves; the strongest component first.
-    unit, problem = low.frame.scale**4, rows.problem
+    unit, errors = rows.frame.scale**4, np.linalg.norm(halves[0] - halves[1], axis=1) / 2
     spectrum, floor = top.spectrum * unit, top.floor * unit
     weights = fit_squares(squares_of(window, coordinates), fourth.value)
     strengths = weights * np.sum(coordinates**2, axis=1) ** 2 * unit
-    found = low.original(coordinates * sign_of(signs)[:, None])
-    vectors = problem.original_vectors(found)
-    errors = np.linalg.norm(
-        problem.original_vectors(found + low.deviations(*halves)) - vectors, axis=1
-    )
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
     weights, vectors, errors = weights[order], vectors[order], errors[order]
     # 5. Components that are squares, beyond the noise, and apart from the others are resolved.
     is_square, is_signal = ratios < 0.15, strengths > 1.05 * floor
-    resolved = (is_square & is_signal)[order] & (errors < 0.3 * nearest(vectors)) & (k <= room)
+    nearest = np.asarray(KDTree(vectors).query(vectors, 2)[0])[:, 1]  # infinite for a single one
+    resolved = (is_square & is_signal)[order] & (errors < 0.3 * nearest) & (k <= room)
     left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
     noise = max(float(np.linalg.norm(sixth.half_difference)), TINY)
     ratio = float(spectrum[k] / max(floor, TINY)) if k < len(spectrum) else 0.0
@@ -209,41 +208,15 @@ def decode(
     return Components(*shown, resolved, errors, notes, vectors, spectrum, floor)
 
 
-def sign_of(numbers: Floats) -> Floats:
-    """Return −1 for negative numbers, and 1 for others."""
-    return np.where(numbers < 0, -1.0, 1.0)
-
-
-def nearest(vectors: Floats) -> Floats:
-    """Return the distance of each vector from the nearest other; a single one from 0."""
-    if len(vectors) == 1:
-        return np.asarray(np.linalg.norm(vectors, axis=1))
-    apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
-    return np.asarray((apart + np.diag(np.full(len(vectors), np.inf))).min(axis=1))
-
-
 @dataclass(frozen=True, eq=False)
 class DecodingFrame:
-    """The frame in which components are decoded, its error, and low moments in it."""
+    """The frame in which components are decoded, and low moments in it."""
 
-    frame: Frame
+    # of all rows, and with the span and centre of two halves of them: the same coordinates, but
+    # for the parts of span and centre that are off the frame of all rows
+    frames: tuple[Frame, Frame, Frame]
     second: Floats  # M_2 in the frame, without the height
     rank: int  # directions of M_2 above its noise
-    # half the differences of two halves, off the span: a vector with coordinates z in the basis
-    # moves by ``z @ leak``, and all move by ``shift``
-    leak: Floats
-    shift: Floats
-
-    def original(self, coordinates: Floats) -> Floats:
-        """Map coordinates (k, p) to vectors (k, d) of the problem."""
-        vectors: Floats = to_numpy(self.frame.vectors(move_like(coordinates, self.frame.basis)))
-        return vectors
-
-    def deviations(self, first: Floats, second: Floats) -> Floats:
-        """Return half the differences (k, d) of vectors of two halves, the frame's included."""
-        one, two = self.original(first), self.original(second)
-        inside = ((one + two) / 2 - to_numpy(self.frame.center)) @ to_numpy(self.frame.basis).T
-        return np.asarray((one - two) / 2 + inside @ self.leak + self.shift)
 
 
 def find_frame(view: FramedRows, k: int) -> DecodingFrame:
@@ -256,27 +229,27 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     problem, d = view.problem, view.problem.n_features
     splits = [s for s in ((0, 1), (1, 1)) if problem.has_order(sum(s))]
     forms = view.forms(SymmetricChain.whole_of(view.frame), splits)
-    second, center, shift = forms[1, 1].map(to_numpy), np.zeros(d), np.zeros(d)
+    second, first = forms[1, 1].map(to_numpy), SplitMean((np.zeros(d), np.zeros(d)), (1, 1))
     if problem.uniform:
         first = forms[0, 1].map(lambda mean: to_numpy(mean)[0])
-        center, shift = first.value, first.half_difference
         moved = (
-            both - np.outer(own, center) - np.outer(center, own - center)
+            both - np.outer(own, first.value) - np.outer(first.value, own - first.value)
             for own, both in zip(first.halves, second.halves, strict=True)
         )
         second = SplitMean((next(moved), next(moved)), second.counts)
     top = leading_subspace(second, k)
     V, e = top.vectors[:, :k], top.spectrum[:k]
-    length = math.sqrt(max(float(np.sum(e)), 1e-6))
-    basis, like = np.ascontiguousarray(V.T) if d > k else np.eye(d), view.frame.basis
+    basis, length = V.T if d > k else np.eye(d), math.sqrt(max(float(np.sum(e)), 1e-6))
     height = 0.8 * length if problem.uniform else None  # from 0.6 to 1 it matters little
-    frame = Frame(move_like(basis, like), move_like(center, like), length, height)
     # a direction below the noise floor contains no vector whose error matters
     clear, off = e > MARGIN * top.floor, np.eye(d) - basis.T @ basis
-    inverse = np.where(clear, 1 / np.maximum(e, TINY), 0.0)
-    leak = inverse[:, None] * (V.T @ second.half_difference @ off) if d > k else off
+    inverse = np.where(clear, 1 / np.maximum(e, TINY), 0.0)[:, None]
+    frames = [Frame(basis, first.value, length, height)]
+    for mean, moment in zip(first.halves, second.halves, strict=True):
+        turned = basis + inverse * (V.T @ moment @ off) if d > k else basis
+        frames.append(Frame(turned, first.value + off @ (mean - first.value), length, height))
     inside = basis @ second.value @ basis.T / length**2
-    return DecodingFrame(frame, inside, int(np.sum(clear)), leak, shift @ off)
+    return DecodingFrame((frames[0], frames[1], frames[2]), inside, int(np.sum(clear)))
 
 
 def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats) -> SplitMean:
@@ -348,7 +321,7 @@ def decompose(array: Floats, seed: int = 0, n_starts: int = 3) -> tuple[Floats, 
     return max(found, key=lambda one: float(np.sum(one[1] ** 2)))
 
 
-def refine(array: Floats, start: Floats, tolerance: float = 1e-8) -> tuple[Floats, Floats]:
+def refine(array: Floats, start: Floats) -> tuple[Floats, Floats]:
     """Iterate ``U ← polar([T(·, u_i, u_i)]_i)`` from one orthogonal matrix until convergence."""
     vectors, k = start, len(array)
 
@@ -360,29 +333,28 @@ def refine(array: Floats, start: Floats, tolerance: float = 1e-8) -> tuple[Float
     for _ in range(50):  # about 12 are needed; more only where noise exceeds the components
         left, _, right = np.linalg.svd(apply(vectors))
         before, vectors = vectors, left @ right
-        if float(np.abs(vectors - before).max()) < tolerance:
+        if float(np.abs(vectors - before).max()) < 1e-8:
             break
     return vectors, np.sum(apply(vectors) * vectors, axis=0)
 
 
 def half_components(
-    V: Floats, e: Floats, U: Floats, own: Floats, fourth: Floats, sixth: Floats
+    V: Floats, roots: Floats, U: Floats, own: Floats, fourth: Floats, sixth: Floats
 ) -> Floats:
     """Return the components (dim, k) of one half of the rows, to first order.
 
-    ``own`` and ``sixth`` are the moments of the half, ``fourth`` is that of all rows. The half is
-    whitened by itself, decomposed starting from the solution of all rows, and shifted by its error
-    of the eigenspace.
+    ``own`` and ``sixth`` are the moments of the half, ``fourth`` is that of all rows, whose top
+    eigenvectors are V. The half is whitened by itself, decomposed starting from the solution of
+    all rows, and shifted by its error of the eigenspace.
     """
-    W = V / np.sqrt(e)
+    W = V / roots
     g, R = np.linalg.eigh(W.T @ own @ W)
     g = np.maximum(g, 0.05)  # keeps its square root away from zero
     down, up = (R / np.sqrt(g)) @ R.T, (R * np.sqrt(g)) @ R.T
     array = np.einsum("abc,ax,by,cz->xyz", sixth, down, down, down, optimize=True)
-    vectors, values = refine(array, U, tolerance=1e-6)
+    vectors, values = refine(array, U)
     drift = (own - fourth) @ W
-    drift = drift - V @ (V.T @ drift)
-    moved: Floats = ((V * np.sqrt(e)) @ up + drift) @ (vectors * values)
+    moved: Floats = ((V * roots) @ up + drift - V @ (V.T @ drift)) @ (vectors * values)
     return moved
 
 
@@ -396,20 +368,15 @@ def read_vectors(
     known directions; both are far less noisy than :math:`M_6`.
     """
     matrices = (tensors.T @ to_numpy(window.steps[1])).reshape(-1, window.p, window.p)
-    values, vectors = np.linalg.eigh(matrices)
-    order = np.argsort(-np.abs(values), axis=1)
-    sizes = np.take_along_axis(np.abs(values), order, axis=1)
-    directions = np.take_along_axis(vectors, order[:, None, :], axis=2)[:, :, 0]
-    second = sizes[:, 1] if sizes.shape[1] > 1 else 0.0 * sizes[:, 0]
-    ratios = second / np.maximum(sizes[:, 0], TINY)
-    if low.frame.height is not None:
+    left, sizes, _ = np.linalg.svd(matrices, hermitian=True)
+    directions, ratios = left[:, :, 0], sizes[:, 1:2].sum(axis=1) / np.maximum(sizes[:, 0], TINY)
+    height = low.frames[0].height
+    if height is not None:
         first = directions[:, :1]
         first = np.where(np.abs(first) < SMALL, SMALL, first)
-        return directions * (low.frame.height / low.frame.scale) / first, ratios
-    near, far = (
-        fit_squares(directions, low.second),
-        fit_squares(squares_of(window, directions), fourth),
-    )
+        return directions * (height / low.frames[0].scale) / first, ratios
+    near = fit_squares(directions, low.second)
+    far = fit_squares(squares_of(window, directions), fourth)
     known = (near > SMALL * np.max(near)) & (far > 0)
     squared = np.where(known, far, 1.0) / np.where(known, near, 1.0)
     return directions * np.sqrt(squared)[:, None], ratios
