@@ -273,7 +273,8 @@ def weights(order):
 @pytest.mark.parametrize("weighted", [False, True], ids=["ones", "signed"])
 def test_the_whitened_sixth_moment_equals_explicit_tensors(weighted, height, rng):
     X = rng.normal(size=(9, 2))
-    problem = HermiteProblem(X, (lambda order, rows: weights(order)) if weighted else None)
+    own = (lambda order, rows: weights(order)[rows["y"].astype(int)]) if weighted else None
+    problem = HermiteProblem(X, own, y=np.arange(9.0))
     frame = Frame(np.eye(2), np.zeros(2), 1.3, height)
     window = SymmetricMatrices.over(SymmetricChain.whole_of(frame))
     points, p = frame.points(X), frame.p
@@ -282,7 +283,6 @@ def test_the_whitened_sixth_moment_equals_explicit_tensors(weighted, height, rng
     dense = np.tensordot(c, dense_hermite(points, 6, frame.noise), 1) / 9
     expected = np.einsum("abc,xa,yb,zc->xyz", dense.reshape([p**2] * 3), A, A, A)
     rows = FramedRows(problem, frame)
-    # rows have no order in blocks of one size: weights of rows stay with them
     found = whitened_sixth(rows, window, W).value
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 

@@ -70,13 +70,11 @@ class Activation:
             value = error
         if type(value) is type(u):
             return namespace_of(u).astype(value, u.dtype, copy=False)
+        template = "the activation {name} gives {found} for {given}: write it with "
+        template += "array_api_compat.array_namespace(u), or pass the rows as NumPy arrays"
+        found, given = type(value).__name__, type(u).__module__.split(".")[0]
         raise InputTypeError(
-            "activation_needs_numpy",
-            "the activation {name} does not support {library} arrays (it gives a {kind}); pass "
-            "the rows as NumPy arrays, or write it with array_api_compat.array_namespace(u)",
-            name=self.name,
-            library=type(u).__module__.split(".")[0],
-            kind=type(value).__name__,
+            "activation_needs_numpy", template, name=self.name, found=found, given=given
         )
 
     def __repr__(self) -> str:
@@ -157,7 +155,7 @@ def integrate(function: Function, order: int, name: str = "the activation") -> F
     grid = np.linspace(ends[0], ends[-1], 200 * reach)
     with np.errstate(over="ignore"):  # refused below
         energy = _values(function, grid, name) ** 2 * np.exp(-(grid**2) / 2)
-        size = math.sqrt(max(np.mean(energy) * reach, TINY))
+        size = math.sqrt(max(float(np.mean(energy)) * reach, TINY))
     if not (math.isfinite(size) and max(energy[0], energy[-1]) <= 1e-7 * size**2):
         raise _not_integrable(name, "its mean square under N(0, 1) is not finite")
     how: Any = {"epsabs": 1e-13 * size, "epsrel": 0.0, "norm": "max", "limit": 1_000}
@@ -180,13 +178,9 @@ def _values(function: Function, u: Floats, name: str) -> Floats:
 
 
 def _not_integrable(name: str, reason: object) -> InputError:
-    return InputError(
-        "function_not_integrable",
-        "{name} has no Hermite coefficients: {reason}; expected a function on all of R of "
-        "polynomial growth, applied to each entry of an array",
-        name=name,
-        reason=reason,
-    )
+    template = "{name} has no Hermite coefficients: {reason}; expected a function of polynomial "
+    template += "growth on all of R, applied to each entry of an array"
+    return InputError("function_not_integrable", template, name=name, reason=reason)
 
 
 def _leaky(slope: float, u: Array) -> Array:
@@ -333,13 +327,8 @@ def as_activation(given: str | Activation | Function) -> Activation:
     if isinstance(given, str) and given in NAMED:
         return NAMED[given]()
     if isinstance(given, str) or not callable(given):
-        raise InputError(
-            "unknown_activation",
-            "activation={given!r} is unknown; expected one of {named}, cosine(frequency, phase) "
-            "or a function of arrays",
-            given=given,
-            named=", ".join(map(repr, NAMED)),
-        )
+        template = "activation={given!r} is unknown; expected a function of arrays, or {named}"
+        raise InputError("unknown_activation", template, given=given, named=", ".join(NAMED))
     made = Activation(str(getattr(given, "__name__", "activation")), given)
     _ = made._table  # integrates the function, so that its errors are found here
     return made
@@ -456,11 +445,8 @@ def largest_degree(
     every order, unless the activation is linear.
     """
     if not any(map(activation.has_order, range(2, HIGHEST_DEGREE + 1))):
-        raise InputError(
-            "activation_linear",
-            "{name} is linear, and so is a sum of it; use linear regression",
-            name=activation.name,
-        )
+        template = "{name} is linear, and so is a sum of it; use linear regression"
+        raise InputError("activation_linear", template, name=activation.name)
     if biased:
         return at_most
     # a degree needs a moment of its own order or of the next, if it is odd
@@ -469,14 +455,10 @@ def largest_degree(
     )
     largest = next(missing, at_most + 1) - 1
     if largest < least:
-        raise InputError(
-            "coefficient_zero",
-            "the Hermite coefficients of {name} of orders {order} and {after} are zero, and "
-            "degree {degree} needs one of them (Theorem 4.7); use a degree up to {largest}, or "
-            "another activation",
-            name=activation.name,
-            **{"order": largest + 1, "after": largest + 2, "degree": least, "largest": largest},
-        )
+        values = {"order": largest + 1, "after": largest + 2, "degree": least, "largest": largest}
+        template = "the coefficients of {name} of orders {order} and {after} are zero, and degree "
+        template += "{degree} needs one of them (Theorem 4.7); use a degree up to {largest}"
+        raise InputError("coefficient_zero", template, name=activation.name, **values)
     return largest
 
 

@@ -142,7 +142,7 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
     low = find_frame(view, k)
     if k == 1 and problem.uniform:
         vector, first, second = (
-            problem.original_vectors(each.center[None]) for each in low.frames
+            problem.original_vectors(to_numpy(each.center)[None]) for each in low.frames
         )
         error, sure = np.linalg.norm(first - second, axis=1) / 2, np.ones(1, dtype=bool)
         return Components(np.ones(1), vector, sure, error, Notes(), vector, np.empty(0), 0.0)

@@ -47,6 +47,7 @@ from implicitmoments.rows import (
     as_seed,
     blocks,
     shares_of,
+    take_rows,
     weights_of,
 )
 from implicitmoments.validation import check_enough_rows, check_option, check_whole
@@ -112,14 +113,11 @@ class FramedRows:
         Halves are determined by a hash of the row, so they depend neither on the block size nor on
         the order of the rows, and equal rows are always in the same half.
         """
-        points, weights = self.frame.points(block["x"]), self._weights(orders, block)
-        xp, counts = namespace_of(points), weights_of(block)
         shares, sums = shares_of(block, 2), dict[str, Array]()
         for half in (0, 1):
-            (taken,) = xp.nonzero(shares == half)
-            own = {t: c if c is None else xp.take(c, taken, axis=0) for t, c in weights.items()}
-            measured = measure(xp.take(points, taken, axis=0), own)
-            measured["n"] = xp.sum(as_double(xp.take(counts, taken, axis=0)))
+            part = take_rows(block, shares == half)
+            measured = measure(self.frame.points(part["x"]), self._weights(orders, part))
+            measured["n"] = namespace_of(shares).sum(as_double(weights_of(part)))
             sums |= {f"{half}:{name}": value for name, value in measured.items()}
         return sums
 
@@ -182,12 +180,9 @@ def check_orders(problem: HermiteProblem, orders: list[int]) -> None:
     """Raise an error unless the rows carry information about moments of all given orders."""
     missing = [order for order in orders if not problem.has_order(order)]
     if missing:
-        raise InputError(
-            "order_without_data",
-            "the data carry no information about the moments of orders {missing}; use "
-            "others (components need orders 2, 4 and 6, and directions of d features order 2)",
-            missing=missing,
-        )
+        template = "the data say nothing about the moments of orders {missing}; use others "
+        template += "(components need orders 2, 4 and 6, and directions of d features order 2)"
+        raise InputError("order_without_data", template, missing=missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,12 +380,9 @@ class ImplicitMoments:
         """Return an order, or the one requested; raise unless it was estimated."""
         order = self.orders[-1] if order is None else order
         if order not in self.orders:
-            raise InputError(
-                "order_not_estimated",
-                "the moment of order {order} was not estimated, those of orders {known} were; "
-                "call implicit_moments(..., `order={order}`), if the data have that order",
-                **{"order": order, "known": self.orders},
-            )
+            template = "the moment of order {order} was not estimated, those of orders {known} "
+            template += "were; call implicit_moments(..., `order={order}`), if the data have it"
+            raise InputError("order_not_estimated", template, order=order, known=self.orders)
         return order
 
 
@@ -441,13 +433,10 @@ def implicit_moments(
     >>> m.hermite(X[:4]).shape
     (4,)
     """
+    template = "problem must be a HermiteProblem such as SphericalMixtureProblem(X), got {kind}; "
+    template += "problems of circuits have im.paper.implicit_moment_estimation"
     if not isinstance(problem, HermiteProblem):
-        raise InputTypeError(
-            "not_a_problem",
-            "problem must be a HermiteProblem such as SphericalMixtureProblem(X), got {kind}; "
-            "problems of circuits have im.paper.implicit_moment_estimation",
-            kind=type(problem).__name__,
-        )
+        raise InputTypeError("not_a_problem", template, kind=type(problem).__name__)
     k = check_whole("n_components", n_components, 1)
     check_whole("order", order, 1, 80)  # the factorial of twice that is still a finite double
     check_option("subspace", subspace, ("positive", "singular"))
@@ -534,11 +523,8 @@ def _reframe(
     # weights of both signs may cancel
     scale = math.sqrt(float(xp.sum(xp.abs(along)))) or 1.0
     if abs(math.log10(scale)) * 2 * order > 300:  # powers of ten in a double
-        raise InputError(
-            "lengths_out_of_range",
-            "the hidden vectors have length {scale:.2g}, too large or too small for moments of "
-            "order {order}; rescale the data to lengths near 1",
-            **{"scale": scale, "order": order},
-        )
+        template = "the hidden vectors have length {scale:.2g}, beyond numbers at order {order}; "
+        template += "rescale the data to lengths near 1"
+        raise InputError("lengths_out_of_range", template, scale=scale, order=order)
     reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
     return reduced, SymmetricChain.whole_of(reduced)

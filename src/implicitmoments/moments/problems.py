@@ -494,23 +494,17 @@ def _noise_variance(values: Floats, p: int, k: int, n: int) -> float:
     """
     d = len(values)
     if p == d:
-        raise InputError(
-            "variance_not_estimable",
-            "`n_components={k}` means may span all {d:count feature}, which leaves no direction "
-            "for the noise; set `variance`, or use `n_components={d}` or fewer",
-            **{"k": k, "d": d},
-        )
+        template = "`n_components={k}` means may span all {d:count feature}, which leaves no "
+        template += "direction for the noise; set `variance`, or use `n_components={d}` or fewer"
+        raise InputError("variance_not_estimable", template, k=k, d=d)
     # less, relative to the largest: rows lie in a subspace
     least = 1e-12 * max(float(values[0]), TINY)
     varying = values[p:][values[p:] > least] if n > d else values[p:]
     estimate = float(np.sum(varying)) / max(len(varying), 1)
     if not estimate > least:
-        raise InputError(
-            "rows_do_not_vary",
-            "the rows vary along {p} of {d} directions only, so the noise variance cannot be "
-            "estimated; remove constant or dependent columns, or set `variance`",
-            **{"p": p, "d": d},
-        )
+        template = "the rows vary along {p} of {d} directions only, which leaves none for the "
+        template += "noise; remove constant or dependent columns, or set `variance`"
+        raise InputError("rows_do_not_vary", template, p=p, d=d)
     return estimate
 
 
