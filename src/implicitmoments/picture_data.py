@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, index_like, namespace_of
+from implicitmoments.arrays import Array, Floats, index_like, namespace_of, to_numpy
 from implicitmoments.notes import CodedError
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -108,3 +108,13 @@ class Distribution:
 
 ComponentView: TypeAlias = Means | LinePicture | Directions | Densities
 FitView: TypeAlias = Predictions | Distribution
+
+
+def spectrum_stats(*moments: tuple[Floats, float, int, int]) -> dict[str, Any]:
+    """Return what ``stats_`` holds of moments, given as (spectrum, noise floor, rank, order)."""
+    return {
+        "spectra": [to_numpy(spectrum) for spectrum, _, _, _ in moments],
+        "noise_floor": [float(floor) for _, floor, _, _ in moments],
+        "ranks": [int(rank) for _, _, rank, _ in moments],
+        "moment_orders": [int(order) for _, _, _, order in moments],
+    }

@@ -120,7 +120,9 @@ def test_whitened_regressors_are_those_of_standard_points():
         implicit_moments(RegressionMixtureProblem(rows, labels, **kw), n_components=2, order=2)
         for rows, kw in ((X, {}), (mixed, {"whitening": whitening}))
     ]
-    np.testing.assert_allclose(moments[0].spectra[0][:2], moments[1].spectra[0][:2], rtol=0.05)
+    np.testing.assert_allclose(
+        moments[0].steps[0].spectrum[:2], moments[1].steps[0].spectrum[:2], rtol=0.05
+    )
 
 
 @pytest.mark.parametrize(
@@ -352,13 +354,13 @@ class TestSignedWeights:
         """Erratum 8: with positive weights it is a witness of noise."""
         noise = np.diag([3.0, 2.0, 4.0])
         halves = (np.diag([5.0, 1.0, -2.0]) + noise, np.diag([5.0, 1.0, -2.0]) - noise)
-        top = leading_subspace(SplitMean(halves, (1, 1)), 1)
+        top = leading_subspace(SplitMean(halves, (1, 1)), 2, 1)[1]
         np.testing.assert_allclose(top.spectrum, [5.0, 1.0, -2.0])
         assert (top.floor, top.negative) == (4.0, 0.0)
         quiet = SplitMean((halves[0] - noise, halves[1] + noise), (1, 1))
-        found = leading_subspace(quiet, 1)
+        found = leading_subspace(quiet, 2, 1)[1]
         assert (found.floor, found.negative) == (0.0, -2.0)
-        magnitudes = leading_subspace(quiet, 2, "singular")
+        magnitudes = leading_subspace(quiet, 2, 2, "singular")[1]
         np.testing.assert_allclose(magnitudes.spectrum, [5.0, -2.0, 1.0])
 
 

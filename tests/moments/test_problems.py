@@ -162,10 +162,9 @@ def weighted(name, repeat):
 def test_weights_are_repetitions(name):
     one = implicit_moments(weighted(name, None), n_components=3, order=4)
     two = implicit_moments(weighted(name, COUNTS), n_components=3, order=4)
-    for a, b in zip(one.spectra, two.spectra, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
-    floors = [[step.floor for step in moments.steps] for moments in (one, two)]
-    np.testing.assert_allclose(*floors, rtol=1e-7)
+    for a, b in zip(one.steps, two.steps, strict=True):
+        np.testing.assert_allclose(a.spectrum, b.spectrum, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(a.floor, b.floor, rtol=1e-7)
     X = np.random.default_rng(1).standard_normal((5, 4))
     np.testing.assert_allclose(one.hermite(X), two.hermite(X), rtol=1e-8)
     a, b = one.components(), two.components()
@@ -173,15 +172,15 @@ def test_weights_are_repetitions(name):
     np.testing.assert_allclose(a.errors, b.errors, rtol=1e-5)
     # the control: weights are not ignored, and only their ratios matter
     plain = implicit_moments(weighted(name, np.ones(6_000, int)), n_components=3, order=2)
-    assert not np.allclose(plain.spectra[0], one.spectra[0], rtol=1e-4)
+    assert not np.allclose(plain.steps[0].spectrum, one.steps[0].spectrum, rtol=1e-4)
 
 
 def test_only_ratios_of_weights_matter():
     X, _ = datasets.make_spherical_mixture(6_000, 2, 3, radius=2.0, random_state=0)
     counts = np.where(X[:, 0] > 0, 3.0, 1.0)
     problems = [HermiteProblem(X, sample_weight=scale * counts) for scale in (1.0, 7.0)]
-    one, seven = (implicit_moments(p, n_components=2, order=2).spectra[0] for p in problems)
-    np.testing.assert_allclose(one, seven, rtol=1e-10)
+    one, seven = (implicit_moments(p, n_components=2, order=2).steps[0] for p in problems)
+    np.testing.assert_allclose(one.spectrum, seven.spectrum, rtol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -37,15 +37,20 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.activations import ActivationSumProblem
-from implicitmoments.moments.chain import Frame, SymmetricChain, contracted_forms, split_order
-from implicitmoments.moments.components import spectrum_stats
+from implicitmoments.moments.chain import (
+    Frame,
+    StepReport,
+    SymmetricChain,
+    contracted_forms,
+    split_order,
+)
 from implicitmoments.moments.implicit import (
     FramedRows,
     ImplicitMoments,
-    StepReport,
     estimate_moments,
 )
 from implicitmoments.notes import Note
+from implicitmoments.picture_data import spectrum_stats
 from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

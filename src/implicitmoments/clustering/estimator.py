@@ -35,10 +35,17 @@ from implicitmoments.clustering.pair_test import (
 from implicitmoments.estimator import FEATURES, Check, FittedEstimator, as_floats, constant_notes
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
-from implicitmoments.moments.components import second_moment_floor, spectrum_stats
+from implicitmoments.moments.components import second_moment_floor
 from implicitmoments.moments.problems import SphericalSpan, find_span, smallest_variance
 from implicitmoments.notes import Note
-from implicitmoments.picture_data import OVERLAP, Distribution, FitView, Means, RowSample
+from implicitmoments.picture_data import (
+    OVERLAP,
+    Distribution,
+    FitView,
+    Means,
+    RowSample,
+    spectrum_stats,
+)
 from implicitmoments.rows import (
     SMALLEST_COMPONENT,
     ArrayTable,

@@ -45,13 +45,13 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import (
+    OVERSAMPLING,
     SymmetricChain,
     contracted_forms,
     open_window,
     split_order,
     split_slot,
 )
-from implicitmoments.moments.implicit import OVERSAMPLING
 from implicitmoments.rows import Block, Rows, Sums, blocks, weights_of
 
 # Least eigenvalue of the compressed symmetriser in a window, beyond its k most symmetric

@@ -27,14 +27,14 @@ from implicitmoments.density.regression_density import (
 )
 from implicitmoments.estimator import FOUND, as_floats, column_names
 from implicitmoments.evaluation import RowFunction, evaluate_varying
-from implicitmoments.moments.components import second_moment_floor, spectrum_stats
+from implicitmoments.moments.components import second_moment_floor
 from implicitmoments.moments.problems import (
     SphericalSpan,
     find_span,
     smallest_variance,
 )
 from implicitmoments.notes import Note
-from implicitmoments.picture_data import Densities, RowSample
+from implicitmoments.picture_data import Densities, RowSample, spectrum_stats
 from implicitmoments.rows import (
     RandomState,
     Rows,

@@ -12,8 +12,9 @@ from implicitmoments.mixture.estimator import Fit, saved_attributes, tables_of
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
-from implicitmoments.moments.components import Components, spectrum_stats
+from implicitmoments.moments.components import Components
 from implicitmoments.notes import InputError
+from implicitmoments.picture_data import spectrum_stats
 from implicitmoments.rows import Near, RandomState, Rows, restore_columns
 from implicitmoments.validation import (
     check_option,

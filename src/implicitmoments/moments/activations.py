@@ -107,10 +107,7 @@ class Activation:
         float
             0 where it is below the error of quadrature.
         """
-        known = self._table
-        if order >= len(known):
-            known = integrate(self.function, order, self.name)
-        return float(known[order])
+        return float(self._table[order])
 
     def has_order(self, order: int) -> bool:
         """Return whether labels carry information about the moment of an order.
@@ -127,7 +124,7 @@ class Activation:
 
     @cached_property
     def _table(self) -> Floats:
-        return integrate(self.function, 48, self.name)  # higher orders when they are needed
+        return integrate(self.function, 80, self.name)  # the highest order of a moment
 
 
 def integrate(function: Function, order: int, name: str = "the activation") -> Floats:

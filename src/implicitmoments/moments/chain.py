@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, kron
 from scipy.special import fdtri
 
 from implicitmoments.arrays import (
@@ -32,6 +33,9 @@ from implicitmoments.arrays import (
     to_numpy,
     turned,
 )
+
+OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
+MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +78,8 @@ class Frame:
         With a height, the first coordinate determines the length and sign of a vector.
         """
         if self.height is None:
-            moved = coordinates * self.scale
-        else:
-            moved = coordinates[:, 1:] * (self.height / coordinates[:, :1])
+            return coordinates * self.scale @ self.basis + self.center[None, :]
+        moved = coordinates[:, 1:] * (self.height / coordinates[:, :1])
         return moved @ self.basis + self.center[None, :]
 
 
@@ -236,8 +239,7 @@ def contracted_forms(chain: SymmetricChain, a: int, b: int, form: Array) -> list
     for n in range(min(a, b)):
         left, right = chain.steps[a - n - 1], chain.steps[b - n - 1]
         forms.append(drop(forms[-1], left, right, chain.noise))
-    pairs = zip(mixed_coefficients(a, b), forms, strict=True)
-    return [coefficient * matrix for coefficient, matrix in pairs]
+    return [c * matrix for c, matrix in zip(mixed_coefficients(a, b), forms, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,11 +260,10 @@ class SymmetricMatrices(SymmetricChain):
         return cls((*chain.steps, flat), chain.noise)
 
     @cached_property
-    def pairs(self) -> tuple[Array, Array, Array]:
-        """Row and column of each coordinate of a symmetric matrix, and its factor."""
+    def factors(self) -> Array:
+        """Factors of the products of two coordinates of a point."""
         i, j = np.triu_indices(self.p)
-        factors = move_like(np.where(i == j, 1.0, math.sqrt(2.0)), self.noise)
-        return index_like(i, self.noise), index_like(j, self.noise), factors
+        return move_like(np.where(i == j, 1.0, math.sqrt(2.0)), self.noise)
 
     @property
     def width(self) -> int:
@@ -272,28 +273,17 @@ class SymmetricMatrices(SymmetricChain):
     def images(self, points: Array) -> list[Array]:
         r"""Return 1, points (n, p), and coordinates of :math:`x x^\top - J`."""
         squares, xp = pair_rows(points), namespace_of(points)
-        squares *= self.pairs[2][None, :]
+        squares *= self.factors[None, :]
         squares -= (self.steps[1] @ xp.reshape(self.noise, (-1, 1)))[:, 0][None, :]
         return [xp.ones_like(points[:, :1]), points, squares]
 
     def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
-        r"""Return a moment; :math:`M_4 = Q_2 - 4\, Q_1 \otimes_s J + 2\, Q_0\, J \otimes_s J`.
-
-        :math:`\langle X, (A \otimes_s J) Y \rangle = (\mathrm{tr}\, XAYJ + \mathrm{tr}\, XJYA)/2`.
-        """
+        r"""Return a moment; :math:`M_4 = Q_2 + L(2 Q_0\, J - 4\, Q_1)`, L the :func:`lift`."""
         if (a, b) != (2, 2):
             return super().assemble(means, a, b)
-        xp, (i, j, factors), noise = namespace_of(self.noise), self.pairs, self.noise
-        matrix = 2 * means[2] * noise - 4 * means[1]
-
-        def pick(array: Array, rows: Array, columns: Array) -> Array:
-            return xp.take(xp.take(array, rows, axis=0), columns, axis=1)
-
-        def half(left: Array, right: Array) -> Array:
-            return pick(left, i, i) * pick(right, j, j) + pick(left, i, j) * pick(right, j, i)
-
-        product = half(matrix, noise) + half(noise, matrix)
-        return means[0] + factors[:, None] * factors[None, :] * product / 4
+        step, matrix = csr_array(to_numpy(self.steps[1])), 2 * means[2] * self.noise - 4 * means[1]
+        lifted = step @ kron(to_numpy(matrix), csr_array(to_numpy(self.noise))) @ step.T
+        return means[0] + move_like(lifted.toarray(), means[0])
 
 
 def open_window(
@@ -325,8 +315,8 @@ class SplitMean:
     @cached_property
     def value(self) -> Any:
         """The mean over all rows."""
-        first, second = (count / (sum(self.counts) or 1.0) for count in self.counts)
-        return self.halves[0] * first + self.halves[1] * second
+        (first, second), (one, two) = self.halves, self.counts
+        return (first * one + second * two) / (one + two or 1.0)
 
     @cached_property
     def half_difference(self) -> Any:
@@ -339,22 +329,50 @@ class SplitMean:
 
 
 @dataclass(frozen=True, eq=False)
-class Subspace:
-    """The eigenvalues of an averaged moment on a window, and their noise."""
+class StepReport:
+    """Measurements of one step of the recursion.
 
+    Examples
+    --------
+    >>> import implicitmoments as im
+    >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
+    >>> problem = im.moments.SphericalMixtureProblem(X)
+    >>> moments = im.implicit_moments(problem, n_components=2, order=4)
+    >>> [(step.order, step.rank, bool(step.gap > 1.5)) for step in moments.steps]
+    [(2, 2, True), (4, 2, True)]
+    """
+
+    order: int  # of the moment that was averaged
+    asked: int  # directions requested, the number of components
+    rank: int  # directions kept: fewer if the others are below the noise floor
     spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
-    vectors: Array  # their eigenvectors, as columns
     floor: float  # noise floor of the eigenvalues
-    negative: float  # the most negative eigenvalue, 0 if it may be noise
+    negative: float  # an eigenvalue below 0 and beyond the noise; 0 if there is none
+
+    @property
+    def gap(self) -> float:
+        """The k-th eigenvalue, by magnitude, over the noise floor; above 1.5 it is signal."""
+        last = abs(float(self.spectrum[min(self.asked, len(self.spectrum)) - 1]))
+        return last / self.floor if self.floor > 0 else math.inf
+
+    def scaled(self, unit: float) -> StepReport:
+        """Return the report in another unit."""
+        values = (self.spectrum * unit, self.floor * unit, self.negative * unit)
+        return StepReport(self.order, self.asked, self.rank, *values)
 
 
 def leading_subspace(
-    moment: SplitMean, k: int, subspace: str = "positive", symmetry: Array | None = None
-) -> Subspace:
-    """Sort directions by their eigenvalues, or by the magnitudes of these, and find the noise.
+    moment: SplitMean,
+    order: int,
+    k: int,
+    subspace: str = "positive",
+    symmetry: Array | None = None,
+) -> tuple[Array, StepReport]:
+    """Return eigenvectors of a moment (as columns), and its eigenvalues beside their noise.
 
-    With positive weights a moment of even order is positive semidefinite (Erratum 8). For weights
-    of both signs the singular values count, on symmetric tensors.
+    Sorted by the eigenvalues: with positive weights a moment of even order is positive
+    semidefinite (Erratum 8). For weights of both signs, ``subspace="singular"``, by their
+    magnitudes, on symmetric tensors.
     """
     positive, w = subspace == "positive", symmetry
     if not positive and w is not None:
@@ -364,13 +382,15 @@ def leading_subspace(
     spectrum = np.asarray(to_numpy(values), dtype=np.float64)
     below = max(0.0, -spectrum[-1]) if positive and w is None else 0.0
     if not positive:
-        order = np.argsort(-np.abs(spectrum), kind="stable")
-        spectrum = spectrum[order]
-        vectors = namespace_of(vectors).take(vectors, index_like(order, vectors), axis=1)
-    floor = noise_floor(moment, vectors, k)
-    if below > largest_noise(moment):
-        return Subspace(spectrum, vectors, floor, -below)
-    return Subspace(spectrum, vectors, max(floor, below), 0.0)
+        places = np.argsort(-np.abs(spectrum), kind="stable")
+        spectrum = spectrum[places]
+        vectors = namespace_of(vectors).take(vectors, index_like(places, vectors), axis=1)
+    is_noise, floor = below <= largest_noise(moment), noise_floor(moment, vectors, k)
+    if is_noise:
+        floor = max(floor, below)
+    sizes = spectrum[:k] if positive else np.abs(spectrum[:k])
+    rank = int(np.sum(sizes > MARGIN * floor))
+    return vectors, StepReport(order, k, rank, spectrum, floor, 0.0 if is_noise else -below)
 
 
 def noise_floor(moment: SplitMean, vectors: Array, k: int) -> float:

@@ -28,6 +28,7 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import (
+    MARGIN,
     Frame,
     SplitMean,
     SymmetricChain,
@@ -35,7 +36,6 @@ from implicitmoments.moments.chain import (
     leading_subspace,
 )
 from implicitmoments.moments.implicit import (
-    MARGIN,
     FramedRows,
     Weights,
     check_orders,
@@ -112,16 +112,6 @@ class Components:
         return "\n".join((head, *map(str, self.notes)))
 
 
-def spectrum_stats(*moments: tuple[Floats, float, int, int]) -> dict[str, Any]:
-    """Return what fits report of moments given as (spectrum, noise floor, rank, order)."""
-    return {
-        "spectra": [to_numpy(spectrum) for spectrum, _, _, _ in moments],
-        "noise_floor": [float(floor) for _, floor, _, _ in moments],
-        "ranks": [int(rank) for _, _, rank, _ in moments],
-        "moment_orders": [int(order) for _, _, _, order in moments],
-    }
-
-
 def second_moment_floor(n_features: int, n_rows: float) -> float:
     r"""Return the largest eigenvalue of :math:`E[x x^T] - I` due to noise of variance 1.
 
@@ -163,9 +153,9 @@ def decode(rows: FramedRows, low: DecodingFrame, k: int, room: int, seed: int) -
     chain = SymmetricChain.whole_of(rows.frame).like(rows.problem.rows.like)
     window, problem = SymmetricMatrices.over(chain), rows.problem
     moment = rows.positive_moment(window)
-    top, fourth = leading_subspace(moment, k), moment.map(to_numpy)
+    (vectors, top), fourth = leading_subspace(moment, 4, k), moment.map(to_numpy)
     roots = np.sqrt(np.maximum(top.spectrum[:k], SMALL * max(top.spectrum[0], SMALL)))
-    V = to_numpy(top.vectors)[:, :k]
+    V = to_numpy(vectors)[:, :k]
     # 2. The whitened M_6, and its orthogonal components.
     sixth = whitened_sixth(rows, window, V / roots)
     U, values = decompose(sixth.value, seed)
@@ -183,7 +173,8 @@ def decode(rows: FramedRows, low: DecodingFrame, k: int, room: int, seed: int) -
         )
     # 4. Weights by least squares, and errors from the halves; the strongest component first.
     unit, errors = rows.frame.scale**4, np.linalg.norm(halves[0] - halves[1], axis=1) / 2
-    spectrum, floor = top.spectrum * unit, top.floor * unit
+    top = top.scaled(unit)
+    spectrum, floor = top.spectrum, top.floor
     weights = fit_squares(squares_of(window, coordinates), fourth.value)
     strengths = weights * np.sum(coordinates**2, axis=1) ** 2 * unit
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
@@ -237,8 +228,8 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
             for own, both in zip(first.halves, second.halves, strict=True)
         )
         second = SplitMean((next(moved), next(moved)), second.counts)
-    top = leading_subspace(second, k)
-    V, e = top.vectors[:, :k], top.spectrum[:k]
+    vectors, top = leading_subspace(second, 2, k)
+    V, e = vectors[:, :k], top.spectrum[:k]
     basis, length = V.T if d > k else np.eye(d), math.sqrt(max(float(np.sum(e)), 1e-6))
     height = 0.8 * length if problem.uniform else None  # from 0.6 to 1 it matters little
     # a direction below the noise floor contains no vector whose error matters
@@ -249,7 +240,7 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
         turned = basis + inverse * (V.T @ moment @ off) if d > k else basis
         frames.append(Frame(turned, first.value + off @ (mean - first.value), length, height))
     inside = basis @ second.value @ basis.T / length**2
-    return DecodingFrame((frames[0], frames[1], frames[2]), inside, int(np.sum(clear)))
+    return DecodingFrame((frames[0], frames[1], frames[2]), inside, top.rank)
 
 
 def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats) -> SplitMean:
@@ -287,22 +278,14 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
         cube[:, i, j] = cube[:, j, i] = m["cube"]
         A, pxx = ((each @ step).reshape(-1, *J.shape) for each in (whitener.T, m["products"]))
         pxx = pxx + mean[:, None, None] * J
-        lower = lower_terms(A, J, pxx, m["square"], mean, float(m["mass"]))
-        return {"moment": symmetrise(cube + lower)}
+        k, AJ = len(A), A @ J
+        H = -12 * pxx + 24 * (J @ A) @ m["square"] - 8 * m["mass"] * (J @ A) @ J
+        AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
+        cube += (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
+        traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
+        return {"moment": symmetrise(cube + 6 * traces[:, :, None] * mean)}
 
     return rows.average([6], measure, assemble, "order 6", window.width)["moment"]
-
-
-def lower_terms(
-    A: Floats, J: Floats, pxx: Floats, square: Floats, mean: Floats, mass: float
-) -> Floats:
-    """Return the whitened sixth moment without E[p ⊗ p ⊗ p]."""
-    k, AJ = len(A), A @ J
-    H = -12 * pxx + 24 * (J @ A) @ square - 8 * mass * (J @ A) @ J
-    AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
-    T = (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
-    traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
-    return np.asarray(T + 6 * traces[:, :, None] * mean)
 
 
 def symmetrise(array: Floats) -> Floats:
@@ -384,7 +367,7 @@ def read_vectors(
 
 def squares_of(window: SymmetricMatrices, vectors: Floats) -> Floats:
     """Return v vᵀ in coordinates of the window, (k, dim)."""
-    return np.asarray(pair_rows(vectors) * to_numpy(window.pairs[2]))
+    return np.asarray(pair_rows(vectors) * to_numpy(window.factors))
 
 
 def find_signs(

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from implicitmoments.arrays import (
     Array,
     Floats,
@@ -27,8 +25,10 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.moments.chain import (
+    OVERSAMPLING,
     Frame,
     SplitMean,
+    StepReport,
     SymmetricChain,
     contracted_forms,
     leading_subspace,
@@ -54,9 +54,6 @@ from implicitmoments.validation import check_enough_rows, check_option, check_wh
 
 if TYPE_CHECKING:
     from implicitmoments.moments.components import Components
-
-OVERSAMPLING = 2  # intermediate subspaces keep 2k directions: a lost one cannot be recovered
-MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the floor
 
 Weights: TypeAlias = Mapping[int, Array | None]
 Split: TypeAlias = tuple[int, int]  # (a, b): the moment of order a + b as a matrix on U_a × U_b
@@ -185,34 +182,6 @@ def check_orders(problem: HermiteProblem, orders: list[int]) -> None:
         raise InputError("order_without_data", template, missing=missing)
 
 
-@dataclass(frozen=True, eq=False)
-class StepReport:
-    """Measurements of one step of the recursion.
-
-    Examples
-    --------
-    >>> import implicitmoments as im
-    >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
-    >>> problem = im.moments.SphericalMixtureProblem(X)
-    >>> moments = im.implicit_moments(problem, n_components=2, order=4)
-    >>> [(step.order, step.rank, bool(step.gap > 1.5)) for step in moments.steps]
-    [(2, 2, True), (4, 2, True)]
-    """
-
-    order: int  # of the moment that was averaged
-    asked: int  # directions requested, the number of components
-    rank: int  # directions kept: fewer if the others are below the noise floor
-    spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
-    floor: float  # noise floor of the eigenvalues
-    negative: float  # an eigenvalue below 0 and beyond the noise; 0 if there is none
-
-    @property
-    def gap(self) -> float:
-        """The k-th eigenvalue, by magnitude, over the noise floor; above 1.5 it is signal."""
-        last = abs(float(self.spectrum[min(self.asked, len(self.spectrum)) - 1]))
-        return last / self.floor if self.floor > 0 else math.inf
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class ImplicitMoments:
     r"""Moment tensors of several orders in compressed form.
@@ -242,7 +211,7 @@ class ImplicitMoments:
     >>> moments = im.implicit_moments(problem, n_components=3, order=4)
     >>> moments
     <moments up to order 4 in 6 features, 3 of 3 directions kept, noise floor 0.46>
-    >>> moments.hermite(X[:5]).shape, len(moments.spectra)
+    >>> moments.hermite(X[:5]).shape, len(moments.steps)
     ((5,), 2)
     >>> moments.components()
     <3 of 3 components resolved>
@@ -273,11 +242,6 @@ class ImplicitMoments:
         signed = (step for step in self.steps if step.negative)
         values = ({"order": s.order, "below": s.negative, "top": max(s.spectrum)} for s in signed)
         return Notes(Note("negative_eigenvalue", each) for each in values)
-
-    @property
-    def spectra(self) -> tuple[Floats, ...]:
-        """Eigenvalues of every step, in descending order, by magnitude if singular."""
-        return tuple(step.spectrum for step in self.steps)
 
     @cached_property
     def _contracted(self) -> dict[int, list[Array]]:
@@ -462,13 +426,13 @@ def estimate_moments(
     ``wide`` keeps as many directions at the last step as at those before it, and some that are
     less symmetric, for coefficients that are fitted by least squares.
     """
-    problem, frame = view.problem, view.frame
-    chain, levels = SymmetricChain((), frame.noise), max(1, split_order(order)[1])
+    problem, levels = view.problem, max(1, split_order(order)[1])
+    chain = SymmetricChain((), view.frame.noise)
     splits = [split_order(n) for n in range(order + 1) if problem.has_order(n)]
     if problem.reduces:  # most of a label is its mean and slope
         first = [split for split in splits if sum(split) < 2]
-        whole = SymmetricChain.whole_of(frame)
-        view = replace(view, lower=_moments_on(view, k, whole, first, [1, frame.p]))
+        whole = SymmetricChain.whole_of(view.frame)
+        view = replace(view, lower=_moments_on(view, k, whole, first, [1, view.frame.p]))
     reports, ranks = list[StepReport](), [1]
     for n in range(1, levels + 1):
         # The candidates for U_n: up to rounding symmetric, or more of them.
@@ -478,28 +442,23 @@ def estimate_moments(
         odd = not problem.has_order(2 * n) and problem.has_order(2 * n - 1)
         odd = odd and (n > 1 or k >= window.dim(n))
         check_orders(problem, [2 * n - odd])
-        moment = replace(view, frame=frame).positive_moment(window, odd=odd)
+        moment = view.positive_moment(window, odd=odd)
         # Its top directions. Those above the noise enter the moments; the next step uses more.
-        top = leading_subspace(moment, k, subspace, symmetry)
-        sizes = np.abs(top.spectrum[:k]) if subspace == "singular" else top.spectrum[:k]
-        keep_all = not drop_noise or (odd and n == 1)
-        ranks.append(len(sizes) if keep_all else int(np.sum(sizes > MARGIN * top.floor)))
+        vectors, top = leading_subspace(moment, 2 * n - odd, k, subspace, symmetry)
+        all_kept = min(k, window.dim(n))
+        ranks.append(top.rank if drop_noise and not (odd and n == 1) else all_kept)
         narrow = n == 1 or (n == levels and not wide)
         width = min(k if narrow else OVERSAMPLING * k, window.dim(n))
-        basis = namespace_of(top.vectors).matrix_transpose(top.vectors[:, :width])
-        unit = frame.scale ** (2 * n - odd)
-        values = (top.spectrum * unit, top.floor * unit, top.negative * unit)
-        reports.append(StepReport(2 * n - odd, k, ranks[n], *values))
+        basis = namespace_of(vectors).matrix_transpose(vectors[:, :width])
+        reports.append(replace(top, rank=ranks[n]).scaled(view.frame.scale**top.order))
         if n == 1:  # every later step works in R^p: Hermite tensors commute with projection
-            frame, chain = _reframe(frame, basis, moment.value, order)
+            view, chain = _in_span(view, basis, moment.value, order)
         else:
             chain = window.keep(basis)
         if problem.reduces and n < levels:  # what is known leaves the weights of higher orders
             known = [split for split in splits if split[1] <= n]
-            view = replace(
-                view, lower=_moments_on(replace(view, frame=frame), k, chain, known, ranks)
-            )
-    found = _moments_on(replace(view, frame=frame), k, chain, splits, ranks)
+            view = replace(view, lower=_moments_on(view, k, chain, known, ranks))
+    found = _moments_on(view, k, chain, splits, ranks)
     return replace(found, steps=tuple(reports))
 
 
@@ -514,10 +473,10 @@ def _moments_on(
     return ImplicitMoments(rows.problem, k, rows.frame, chain, forms)
 
 
-def _reframe(
-    frame: Frame, basis: Array, moment: Array, order: int
-) -> tuple[Frame, SymmetricChain]:
-    """Return the frame of the span of a basis, scaled by the length of the hidden vectors."""
+def _in_span(
+    view: FramedRows, basis: Array, moment: Array, order: int
+) -> tuple[FramedRows, SymmetricChain]:
+    """Return rows in the span of a basis, in units of the length of the hidden vectors."""
     xp = namespace_of(basis)
     along = xp.linalg.diagonal(basis @ moment @ xp.matrix_transpose(basis))
     # weights of both signs may cancel
@@ -526,5 +485,5 @@ def _reframe(
         template = "the hidden vectors have length {scale:.2g}, beyond numbers at order {order}; "
         template += "rescale the data to lengths near 1"
         raise InputError("lengths_out_of_range", template, scale=scale, order=order)
-    reduced = replace(frame, basis=basis @ frame.basis, scale=scale)
-    return reduced, SymmetricChain.whole_of(reduced)
+    reduced = replace(view.frame, basis=basis @ view.frame.basis, scale=scale)
+    return replace(view, frame=reduced), SymmetricChain.whole_of(reduced)

@@ -20,7 +20,6 @@ from implicitmoments.arrays import (
     as_double,
     as_real_array,
     dot_rows,
-    index_like,
     move_like,
     namespace_of,
     to_numpy,
@@ -286,16 +285,12 @@ class PairwiseDifferenceProblem(HermiteProblem):
     def __init__(
         self, points: Array | Table | Rows, *, sample_weight: Array | None = None
     ) -> None:
-        x = Rows.of(points).hold().block["x"]
-        n_pairs, xp = int(x.shape[0]) // 2, namespace_of(x)
-        order = np.random.default_rng(0).permutation(x.shape[0])[: 2 * n_pairs]
-        first, second = (index_like(half, x) for half in order.reshape(2, n_pairs))
-        differences = (xp.take(x, first, axis=0) - xp.take(x, second, axis=0)) / math.sqrt(2)
-        counts = None
-        if sample_weight is not None:
-            given = to_numpy(as_real_array(sample_weight, "sample_weight", 1))
-            counts = given[to_numpy(first)] * given[to_numpy(second)]
-        super().__init__(differences, sample_weight=counts)
+        super().__init__(points, sample_weight=sample_weight)
+        held = self.rows.hold()
+        pairs = np.random.default_rng(0).permutation(held.n)[: held.n // 2 * 2].reshape(2, -1)
+        first, second = (held.take(half).block for half in pairs)
+        counts = first["counts"] * second["counts"] if "counts" in first else None
+        self.rows = Rows.of((first["x"] - second["x"]) / math.sqrt(2), counts=counts)
 
 
 class RegressionMixtureProblem(HermiteProblem):
