@@ -32,6 +32,7 @@ FINISHED = frozenset(
         "cli",
         "clustering",
         "density",
+        "moments",
         "paper",
         "saving",
         "plot",

@@ -202,9 +202,9 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _store(self, density: ClippedDensity, like: Array) -> None:
         span: Any = density.reference
-        self.hypothesis_, self.variance_ = density, span.covariance
-        if np.ndim(self.variance_) == 2:
-            self.variance_ = restore_matrices(self.variance_, self._constants)
+        self.hypothesis_, self.variance_ = density, span.variance
+        if span.factor is not None:
+            self.variance_ = restore_matrices(span.factor @ span.factor.T, self._constants)
         center = span.restore(np.zeros((1, span.p)))[0]
         self.center_ = move_like(restore_columns(center, self._constants), like)
 
@@ -220,7 +220,8 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _component_view(self, rows: RowSample) -> Densities:
         span: Any = self.hypothesis_.reference
-        basis = restore_columns(span.directions, self._constant_values, 0.0)
+        along = span.basis if span.factor is None else span.basis @ np.linalg.inv(span.factor)
+        basis = restore_columns(along, self._constant_values, 0.0)
         leading = np.arange(len(basis), 0, -1.0)[:, None] * basis
         logs = as_floats(self.score_samples(rows.given))
         return Densities(leading, as_floats(self.center_), logs, "log density")

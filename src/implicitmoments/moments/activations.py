@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
 import array_api_compat
@@ -72,10 +71,8 @@ class Activation:
             return namespace_of(u).astype(value, u.dtype, copy=False)
         template = "the activation {name} gives {found} for {given}: write it with "
         template += "array_api_compat.array_namespace(u), or pass the rows as NumPy arrays"
-        found, given = type(value).__name__, type(u).__module__.split(".")[0]
-        raise InputTypeError(
-            "activation_needs_numpy", template, name=self.name, found=found, given=given
-        )
+        values = {"found": type(value).__name__, "given": type(u).__module__.split(".")[0]}
+        raise InputTypeError("activation_needs_numpy", template, name=self.name, **values)
 
     def __repr__(self) -> str:
         return f"<activation {self.name}>"
@@ -167,11 +164,9 @@ def _values(function: Function, u: Floats, name: str) -> Floats:
         values = np.asarray(function(u), dtype=np.float64)
     except Exception as reason:
         raise _not_integrable(name, reason) from reason
-    if values.shape != u.shape:
-        raise _not_integrable(name, f"it returned shape {values.shape} for {len(u)} numbers")
-    if not np.isfinite(values).all():
-        raise _not_integrable(name, f"it is not finite at {u[~np.isfinite(values)][0]:.6g}")
-    return values
+    if values.shape == u.shape and np.isfinite(values).all():
+        return values
+    raise _not_integrable(name, f"it has no finite value for each of {u.tolist()[:3]} …")
 
 
 def _not_integrable(name: str, reason: object) -> InputError:
@@ -201,14 +196,10 @@ def _tanh(u: Array) -> Array:
 
 
 def _gelu(u: Array) -> Array:
-    return u * _normal_cdf(u)
-
-
-def _normal_cdf(u: Array) -> Array:
-    """Return Φ(u) on the device of u; libraries without an error function use the host."""
     if array_api_compat.is_torch_array(u):
-        return cast(Array, cast(Any, namespace_of(u)).special.ndtr(u))
-    return move_like(np.asarray(ndtr(to_numpy(u))), u)
+        return cast(Array, u * cast(Any, namespace_of(u)).special.ndtr(u))
+    # libraries without an error function use the host
+    return u * move_like(np.asarray(ndtr(to_numpy(u))), u)
 
 
 def _cosine(frequency: float, phase: float, u: Array) -> Array:
@@ -280,19 +271,17 @@ def _named(name: str, function: Function) -> Callable[[], Activation]:
     return cache(partial(Activation, name, function, (name, ())))
 
 
-NAMED: Mapping[str, Callable[..., Activation]] = MappingProxyType(
-    {
-        "relu": _named("relu", partial(_leaky, 0.0)),
-        "leaky_relu": leaky_relu,
-        "softplus": _named("softplus", _softplus),
-        "gelu": _named("gelu", _gelu),
-        "tanh": _named("tanh", _tanh),
-        "sigmoid": _named("sigmoid", _sigmoid),
-        "abs": _named("abs", abs),
-        "square": _named("square", _square),
-        "cos": cosine,
-    }
-)
+NAMED: Mapping[str, Callable[..., Activation]] = {
+    "relu": _named("relu", partial(_leaky, 0.0)),
+    "leaky_relu": leaky_relu,
+    "softplus": _named("softplus", _softplus),
+    "gelu": _named("gelu", _gelu),
+    "tanh": _named("tanh", _tanh),
+    "sigmoid": _named("sigmoid", _sigmoid),
+    "abs": _named("abs", abs),
+    "square": _named("square", _square),
+    "cos": cosine,
+}
 
 
 def as_activation(given: str | Activation | Function) -> Activation:

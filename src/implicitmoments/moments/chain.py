@@ -112,7 +112,7 @@ class SymmetricChain:
     @property
     def width(self) -> int:
         """Numbers computed for each row by a step."""
-        return self.p * max(map(self.dim, range(self.order + 1)))
+        return self.p * max(map(self.dim, range(self.order)), default=1) + self.dim(self.order)
 
     def extend(self, step: Array) -> SymmetricChain:
         """Return the chain with one more step."""
@@ -265,11 +265,6 @@ class SymmetricMatrices(SymmetricChain):
         i, j = np.triu_indices(self.p)
         return move_like(np.where(i == j, 1.0, math.sqrt(2.0)), self.noise)
 
-    @property
-    def width(self) -> int:
-        """Numbers computed for each row."""
-        return self.dim(2)
-
     def images(self, points: Array) -> list[Array]:
         r"""Return 1, points (n, p), and coordinates of :math:`x x^\top - J`."""
         squares, xp = pair_rows(points), namespace_of(points)
@@ -362,19 +357,15 @@ class StepReport:
 
 
 def leading_subspace(
-    moment: SplitMean,
-    order: int,
-    k: int,
-    subspace: str = "positive",
-    symmetry: Array | None = None,
+    moment: SplitMean, order: int, k: int, subspace: str = "positive", weights: Array | None = None
 ) -> tuple[Array, StepReport]:
     """Return eigenvectors of a moment (as columns), and its eigenvalues beside their noise.
 
     Sorted by the eigenvalues: with positive weights a moment of even order is positive
     semidefinite (Erratum 8). For weights of both signs, ``subspace="singular"``, by their
-    magnitudes, on symmetric tensors.
+    magnitudes. ``weights`` say how symmetric each direction is, None for all symmetric ones.
     """
-    positive, w = subspace == "positive", symmetry
+    positive, w = subspace == "positive", weights
     if not positive and w is not None:
         # beside the moment, which lives on symmetric tensors, the window has values of both signs
         moment = moment.map(lambda matrix: w[:, None] * matrix * w[None, :])

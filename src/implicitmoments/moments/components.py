@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import permutations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -168,24 +168,22 @@ def decode(rows: FramedRows, low: DecodingFrame, k: int, room: int, seed: int) -
         tensors = half_components(V, roots, U, own, fourth.value, array)
         found = read_vectors(low, window, tensors, own)[0]
         same = np.sum(found * coordinates, axis=1, keepdims=True) >= 0
-        halves.append(
-            problem.original_vectors(frame.vectors(np.where(same, sides, -sides) * found))
-        )
+        turned = np.where(same, sides, -sides) * found
+        halves.append(problem.original_vectors(frame.vectors(turned)))
     # 4. Weights by least squares, and errors from the halves; the strongest component first.
     unit, errors = rows.frame.scale**4, np.linalg.norm(halves[0] - halves[1], axis=1) / 2
     top = top.scaled(unit)
-    spectrum, floor = top.spectrum, top.floor
     weights = fit_squares(squares_of(window, coordinates), fourth.value)
     strengths = weights * np.sum(coordinates**2, axis=1) ** 2 * unit
     order = np.argsort(-strengths, kind="stable")  # independent of the random start
     weights, vectors, errors = weights[order], vectors[order], errors[order]
     # 5. Components that are squares, beyond the noise, and apart from the others are resolved.
-    is_square, is_signal = ratios < 0.15, strengths > 1.05 * floor
+    is_square, is_signal = ratios < 0.15, strengths > 1.05 * top.floor
     nearest = np.asarray(KDTree(vectors).query(vectors, 2)[0])[:, 1]  # infinite for a single one
     resolved = (is_square & is_signal)[order] & (errors < 0.3 * nearest) & (k <= room)
     left = sixth.value - np.einsum("i,ai,bi,ci->abc", values, U, U, U, optimize=True)
     noise = max(float(np.linalg.norm(sixth.half_difference)), TINY)
-    ratio = float(spectrum[k] / max(floor, TINY)) if k < len(spectrum) else 0.0
+    ratio = float(top.spectrum[k] / max(top.floor, TINY)) if k < len(top.spectrum) else 0.0
     notes = Notes()
     if min(ratio, float(np.linalg.norm(left)) / noise) > 1.5:
         notes.append(Note("more_components_likely", {"k": k, "ratio": ratio}))
@@ -196,11 +194,10 @@ def decode(rows: FramedRows, low: DecodingFrame, k: int, room: int, seed: int) -
     if unsigned:
         notes.append(Note("directions_not_identified", {"which": unsigned, "what": "signs"}))
     shown = np.where(resolved, weights, np.nan), np.where(resolved[:, None], vectors, np.nan)
-    return Components(*shown, resolved, errors, notes, vectors, spectrum, floor)
+    return Components(*shown, resolved, errors, notes, vectors, top.spectrum, top.floor)
 
 
-@dataclass(frozen=True, eq=False)
-class DecodingFrame:
+class DecodingFrame(NamedTuple):
     """The frame in which components are decoded, and low moments in it."""
 
     # of all rows, and with the span and centre of two halves of them: the same coordinates, but
@@ -271,21 +268,20 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
             "mass": xp.sum(ones),
         }
 
-    def assemble(means: Sums) -> Sums:
+    def assemble(means: Sums) -> Floats:
         m = {name: np.asarray(to_numpy(mean), dtype=np.float64) for name, mean in means.items()}
         mean, (i, j) = m["mean"], np.triu_indices(whitener.shape[1])
         cube = np.empty((len(mean),) * 3)
         cube[:, i, j] = cube[:, j, i] = m["cube"]
         A, pxx = ((each @ step).reshape(-1, *J.shape) for each in (whitener.T, m["products"]))
         pxx = pxx + mean[:, None, None] * J
-        k, AJ = len(A), A @ J
-        H = -12 * pxx + 24 * (J @ A) @ m["square"] - 8 * m["mass"] * (J @ A) @ J
-        AJA = np.einsum("aij,bjk->abik", AJ, A, optimize=True).reshape(k * k, -1)
-        cube += (AJA @ H.transpose(0, 2, 1).reshape(k, -1).T).reshape(k, k, k)
-        traces = AJ.reshape(k, -1) @ AJ.transpose(0, 2, 1).reshape(k, -1).T
-        return {"moment": symmetrise(cube + 6 * traces[:, :, None] * mean)}
+        AJ, JA = A @ J, J @ A
+        H = -12 * pxx + 24 * JA @ m["square"] - 8 * m["mass"] * JA @ J
+        lower = np.einsum("aij,bjk,cki->abc", AJ, A, H, optimize=True)
+        traces = np.einsum("aij,bji->ab", AJ, AJ, optimize=True)
+        return symmetrise(cube + lower + 6 * traces[:, :, None] * mean)
 
-    return rows.average([6], measure, assemble, "order 6", window.width)["moment"]
+    return rows.average([6], measure, window.width).map(assemble)
 
 
 def symmetrise(array: Floats) -> Floats:

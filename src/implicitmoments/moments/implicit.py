@@ -75,32 +75,23 @@ class FramedRows:
         return cls(problem, Frame(eye, namespace_of(eye).zeros_like(eye[0, :])))
 
     def average(
-        self,
-        orders: Sequence[int],
-        measure: Callable[[Array, Weights], Sums],
-        assemble: Callable[[Sums], Sums],
-        what: str,
-        width: int,
-    ) -> dict[str, SplitMean]:
-        """Average ``measure`` over the rows, and assemble the means of each half.
+        self, orders: Sequence[int], measure: Callable[[Array, Weights], Sums], width: int
+    ) -> SplitMean:
+        """Average ``measure`` over the rows: named means of each half of them.
 
-        ``measure(points, weights)`` returns named sums over rows, by weights of the given orders;
-        ``assemble`` is a linear map of their named means. ``what`` names the pass, and ``width``
-        numbers are computed per row.
+        ``measure(points, weights)`` returns named sums over rows, by weights of the given orders.
+        ``width`` numbers are computed per row.
         """
         self.problem.prepare(orders)
-        halves = partial(self._sum_halves, orders, measure)
+        halves, what = partial(self._sum_halves, orders, measure), f"moments of orders {orders}"
         sums = self.problem.rows.fold(halves, width=width, what=what, keyed=True)
-        counts = [float(sums[f"{half}:n"]) for half in (0, 1)]
-        if min(counts) == 0:
+        one, two = (float(sums[f"{half}:n"]) for half in "01")
+        if min(one, two) == 0:
             # one row, or all rows equal: the noise is taken as large as the mean
-            counts = [sum(counts) / 2] * 2
-        first, second = (
-            assemble({k[2:]: v / counts[half] for k, v in sums.items() if k[0] == str(half)})
-            for half in (0, 1)
-        )
-        shares = counts[0], counts[1]
-        return {name: SplitMean((first[name], second[name]), shares) for name in first}
+            one = two = (one + two) / 2
+        first = {name[2:]: total / one for name, total in sums.items() if name[0] == "0"}
+        second = {name[2:]: total / two for name, total in sums.items() if name[0] == "1"}
+        return SplitMean((first, second), (one, two))
 
     def _sum_halves(
         self, orders: Sequence[int], measure: Callable[[Array, Weights], Sums], block: Block
@@ -149,13 +140,12 @@ class FramedRows:
                     sums[f"{a},{b},{n}"] = xp.matrix_transpose(left) @ images[b - n]
             return sums
 
-        def assemble(means: Sums) -> Sums:
-            terms = {(a, b): [means[f"{a},{b},{n}"] for n in range(a + 1)] for a, b in splits}
-            return {f"{a},{b}": chain.assemble(terms[a, b], a, b) for a, b in splits}
+        def assemble(a: int, b: int, means: Sums) -> Array:
+            return chain.assemble([means[f"{a},{b},{n}"] for n in range(a + 1)], a, b)
 
         orders = sorted({a + b for a, b in splits})
-        means = self.average(orders, measure, assemble, "moments", chain.width)
-        return {(a, b): means[f"{a},{b}"] for a, b in splits}
+        means = self.average(orders, measure, chain.width)
+        return {split: means.map(partial(assemble, *split)) for split in splits}
 
     def positive_moment(self, chain: SymmetricChain, *, odd: bool = False) -> SplitMean:
         r"""Average :math:`M_{2n}` on the last subspace of a chain, or :math:`M_{2n-1}` if ``odd``.

@@ -235,8 +235,8 @@ class SphericalMixtureProblem(HermiteProblem):
     ) -> None:
         rows = Rows.of(points)
         d = rows.n_features
-        given = to_numpy(as_real_array([0.0] * d if center is None else center, "center", 1))
-        self.center: Floats = np.asarray(given, dtype=np.float64)
+        origin = as_real_array([0.0] * d if center is None else center, "center", 1)
+        self.center: Floats = np.asarray(to_numpy(origin), dtype=np.float64)
         if len(self.center) != d:
             template = "center has {n_entries:count entry}, expected one for each of {d} features"
             raise InputError("wrong_shape", template, n_entries=len(self.center), d=d)
@@ -251,8 +251,7 @@ class SphericalMixtureProblem(HermiteProblem):
 
     def original_vectors(self, vectors: Floats) -> Floats:
         """Map hidden vectors to means."""
-        means: Floats = vectors @ self._factor.T + self.center
-        return means
+        return np.asarray(vectors @ self._factor.T + self.center)
 
 
 class PairwiseDifferenceProblem(HermiteProblem):
@@ -370,8 +369,7 @@ def orthogonal_polynomial(powers: Floats, degree: int) -> Floats:
     """
     places = np.arange(degree)
     gram, target = powers[places[:, None] + places], powers[degree + places]
-    coefficients: Floats = -np.linalg.lstsq(gram, target, rcond=1e-12)[0]
-    return coefficients
+    return np.asarray(-np.linalg.lstsq(gram, target, rcond=1e-12)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,16 +410,6 @@ class SphericalSpan:
     def sigma(self) -> float:
         """Standard deviation of the noise."""
         return math.sqrt(self.variance)
-
-    @property
-    def covariance(self) -> Any:
-        """The variance of the components, or their covariance (d, d)."""
-        return self.variance if self.factor is None else self.factor @ self.factor.T
-
-    @property
-    def directions(self) -> Floats:
-        """Directions (p, d) along which coordinates are measured."""
-        return self.basis if self.factor is None else self.basis @ np.linalg.inv(self.factor)
 
     @property
     def variances(self) -> Floats:
