@@ -11,13 +11,14 @@ from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import CheckpointPath, Progress, RandomState, Rows, as_seed, open_rows
-from implicitmoments.validation import check_flag, check_whole, unnamed_columns
+from implicitmoments.validation import unnamed_columns, whole
 
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (
@@ -82,6 +83,8 @@ class FittedEstimator:
 
     Attributes
     ----------
+    allowed : mapping of str to list
+        Constraints of parameters, in the form of scikit-learn; any of a list will do.
     labelled : bool
         Whether it is fitted to rows with labels.
     answers : mapping of str to str
@@ -115,6 +118,10 @@ class FittedEstimator:
     iterative: ClassVar[bool] = True
     captions: ClassVar[Mapping[str, str]] = {}
     fewest_rows: ClassVar[int] = 1
+    allowed: ClassVar[Mapping[str, list[Any]]] = {
+        "rows_per_block": [whole(1), None],
+        "drop_outliers": ["boolean"],
+    }
     component: ClassVar[str] = "component"
     vectors: ClassVar[str] = ""
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {}
@@ -174,9 +181,8 @@ class FittedEstimator:
 
     def _check_parameters(self) -> None:
         """Raise for parameters that cannot be used."""
-        if self.rows_per_block is not None:
-            check_whole("rows_per_block", self.rows_per_block, 1)
-        check_flag("drop_outliers", getattr(self, "drop_outliers", True))
+        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        validate_parameter_constraints(self.allowed, given, type(self).__name__)
 
     def _fit(self, rows: Rows, seed: int) -> None:
         """Fit to rows, and set the fitted attributes."""

@@ -31,6 +31,21 @@ def _between(kind: type, least: float, most: float) -> Any:
     return Interval(kind, *ends, closed="both" if math.isfinite(most) else "left")
 
 
+def whole(least: int, most: float = math.inf) -> Any:
+    """Return the constraint of an integer within bounds."""
+    return _between(Integral, least, most)
+
+
+def number(least: float, most: float = math.inf) -> Any:
+    """Return the constraint of a finite number within bounds."""
+    return _between(Real, least, most)
+
+
+def words(*options: str) -> Any:
+    """Return the constraint of one of some strings."""
+    return StrOptions(set(options))
+
+
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:
     """Return an integer within bounds."""
     check_parameter(name, value, _between(Integral, least, most))
@@ -80,11 +95,6 @@ def check_option(name: str, value: Any, options: tuple[str, ...]) -> str:
     """Return one of some strings."""
     check_parameter(name, value, StrOptions(set(options)))
     return str(value)
-
-
-def check_errors(value: Any) -> None:
-    """Raise unless the value of ``errors`` is known."""
-    check_parameter("errors", value, StrOptions({"observed", "robust"}), None)
 
 
 def check_even_order(order: Any, most: int) -> None:

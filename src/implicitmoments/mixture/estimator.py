@@ -52,10 +52,9 @@ from implicitmoments.rows import Rows, as_seed, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     check_enough_rows,
-    check_errors,
-    check_number,
-    check_whole,
-    check_whole_or,
+    number,
+    whole,
+    words,
 )
 
 SAMPLE_ROWS = 20_000  # rows of a search at least, if there are so many
@@ -216,6 +215,21 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     vectors = "means_"
     parameters: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    answers: ClassVar[Mapping[str, str]] = {
+        "probabilities": "predict_proba",
+        "densities": "score_samples",
+        "samples": "sample",
+    }
+    allowed: ClassVar[Mapping[str, list[Any]]] = {
+        **FittedEstimator.allowed,
+        "n_components": [whole(1), words("auto")],
+        "n_moves": [whole(0)],
+        "max_iter": [whole(1)],
+        "tol": [number(0.0)],
+        "max_components": [whole(1)],
+        "errors": [words("observed", "robust"), None],
+        "noise": [words("gaussian", "student")],
+    }
     n_components: int | str
     tol: float
     max_iter: int
@@ -241,10 +255,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _start(self, rows: Rows) -> Parameters | None:  # noqa: ARG002
         """Return the parameters at which EM starts, if the user gave any."""
         return None
-
-    def _unknowns(self, rows: Rows) -> int:  # noqa: ARG002
-        """Return the rows that determine one component exactly."""
-        return 0
 
     @property
     def _initial(self) -> str:
@@ -297,7 +307,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             check_distinct(sample, k or 1, rows.total)
         stats: dict[str, Any] = {"start": self._initial, "sample_rows": len(sample.weights)}
         if k is None:
-            fewest = max(ROWS_PER_COMPONENT, self._unknowns(rows) + 1)
+            fewest = ROWS_PER_COMPONENT  # lines through as many rows as coefficients are exact
+            if not family.similar_if_near:
+                fewest = max(fewest, family.n_parameters(1))
             most = min(self.max_components, rows.kept, round(rows.total) // fewest)
             end, stats["bic_by_n_components"] = choose_k(sample, rng, max(1, most))
         elif isinstance(start, dict):
@@ -484,14 +496,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             words = f"expected misclassification rate: {rate:.2%}"
             checks.append(Check("misclassification", True, words))
         return checks
-
-    def _check_parameters(self) -> None:
-        """Raise for a parameter that cannot be used."""
-        super()._check_parameters()
-        check_whole_or("n_components", self.n_components, ("auto",), 1)
-        check_whole("max_components", self.max_components, 1)
-        check_number("tol", self.tol, 0.0)
-        check_errors(self.errors)
 
     def _check_enough(self, n: float) -> None:
         """Raise where there are fewer rows than components."""

@@ -95,7 +95,7 @@ class Family(ABC):
         return None
 
     @abstractmethod
-    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+    def estimate(self, sums: Floats, shared: Any) -> Parameters:
         """Return the most likely parameters for sums (..., k, s), in the family's units.
 
         Laws: their coefficients maximise the product of sums and coefficients among all that the
@@ -108,7 +108,7 @@ class Family(ABC):
     def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
         """Return coefficients (..., k, s), and those of the shared features (..., 1, ·)."""
 
-    def natural(self, sums: Floats, shared: Floats | None) -> Floats:
+    def natural(self, sums: Floats, shared: Any) -> Floats:
         """Return the most likely coefficients (..., k, s) for sums (..., k, s)."""
         return self.coefficients(self.estimate(sums, shared))[0]
 
@@ -126,14 +126,11 @@ class Family(ABC):
         # the logits of a row side by side, as kernels of GPUs want them
         return xp.matrix_transpose(features @ xp.matrix_transpose(coefficients))
 
-    def sum_features(
-        self,
-        shares: Array,
-        features: Array,
-        coefficients: Array,
-        logits: Array | None,  # noqa: ARG002
-    ) -> Array:
-        """Return the sums (..., c, s) of features weighted by responsibilities (..., c, n)."""
+    def sum_features(self, shares: Array, features: Array, coefficients: Array, _: Any) -> Array:
+        """Return the sums (..., c, s) of features weighted by responsibilities (..., c, n).
+
+        The last argument are the logits, for families that need them.
+        """
         found = shares @ features
         return found[..., : coefficients.shape[-1]]
 
@@ -193,7 +190,7 @@ class Family(ABC):
         """Return the columns of the rows that change no density, because they are constant."""
         return np.zeros(0, dtype=np.int64)
 
-    def at_floor(self, sums: Floats, shared: Floats | None) -> Places:  # noqa: ARG002
+    def at_floor(self, sums: Floats, shared: Any) -> Places:  # noqa: ARG002
         """Return the components at the least noise that is allowed."""
         return np.zeros(0, dtype=np.int64)
 
@@ -218,7 +215,7 @@ class Family(ABC):
         """Places of sums and coefficients whose product is a log-likelihood."""
         return slice(0, self.n_own)
 
-    def emission(self, sums: Floats, shared: Floats | None) -> Floats:
+    def emission(self, sums: Floats, shared: Any) -> Floats:
         """Return the log-likelihood (..., k) of the rows behind sums at their own maximum."""
         own = sums[..., self.linear]
         return np.asarray((own * self.natural(sums, shared)[..., self.linear]).sum(-1))
@@ -262,14 +259,14 @@ def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:
 
 
 def pair_columns(columns: Array) -> Array:
-    """Return the products of all pairs i ≤ j of columns (n, p), in the order of triu_indices."""
+    """Return the products of all pairs i ≤ j of columns (..., p), in the order of triu_indices."""
     xp = namespace_of(columns)
-    if isinstance(columns, np.ndarray):
+    if isinstance(columns, np.ndarray) and columns.ndim == 2:  # column by column is faster
         turned = np.ascontiguousarray(columns.T)
         return np.concatenate([column * turned[i:] for i, column in enumerate(turned)]).T
-    first, second = triangle(int(columns.shape[1]))
-    left = xp.take(columns, index_like(first, columns), axis=1)
-    return left * xp.take(columns, index_like(second, columns), axis=1)
+    first, second = triangle(int(columns.shape[-1]))
+    left = xp.take(columns, index_like(first, columns), axis=-1)
+    return left * xp.take(columns, index_like(second, columns), axis=-1)
 
 
 @cache

@@ -29,9 +29,7 @@ from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
 from implicitmoments.rows import Near, RandomState, Rows, leave_out_outliers
-from implicitmoments.validation import check_flag, check_number, check_option, check_whole
-
-SCATTERED = ("k-means++", "kmeans", "random", "random_from_data")
+from implicitmoments.validation import check_option, check_whole, number, whole, words
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
@@ -44,12 +42,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         "means": ("means_", "mean_errors_"),
         "covariances": ("covariances_", "covariance_errors_"),
     }
-    answers: ClassVar[Mapping[str, str]] = {
-        "labels": "predict",
-        "probabilities": "predict_proba",
-        "densities": "score_samples",
-        "samples": "sample",
-    }
+    answers: ClassVar[Mapping[str, str]] = {**MixtureEstimator.answers, "labels": "predict"}
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
         "means differ most." + OVERLAP,
@@ -199,10 +192,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _noise_free(self, rows: RowSample) -> bool:
         largest = (self._scales**2).max(axis=0)  # of a column; 0 of those left out of the fit
         return bool(np.any((largest > 0) & (largest <= 1e-5 * rows.x.var(axis=0))))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_whole("n_moves", self.n_moves, 0)
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -373,6 +362,17 @@ class GaussianMixture(GaussianEstimator):
     saved: ClassVar[Mapping[str, Any]] = saved_attributes(
         parameters, covariance_type_=str, _near=Near | None
     )
+    allowed: ClassVar[Mapping[str, list[Any]]] = {
+        **GaussianEstimator.allowed,
+        "covariance_type": [words(*COVARIANCE_TYPES, "auto")],
+        "reg_covar": [number(0.0)],
+        "max_iter": [whole(0)],
+        "n_init": [whole(1)],
+        "init_params": [words("auto", "k-means++", "kmeans", "random", "random_from_data")],
+        "warm_start": ["boolean"],
+        "verbose": [whole(0)],
+        "verbose_interval": [whole(1)],
+    }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
 
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
@@ -421,24 +421,18 @@ class GaussianMixture(GaussianEstimator):
         return "merge" if self.init_params == "auto" else "k-means++"
 
     def _start(self, rows: Rows) -> Parameters | None:
-        if self.warm_start and self._fits_again(rows):
-            found = {
-                key: as_floats(getattr(self, name)) for key, (name, _) in self.parameters.items()
-            }
-            return {key: part for key, part in found.items() if np.all(np.isfinite(part))}
-        return checked_start(self, rows.n_features)
-
-    def _fits_again(self, rows: Rows) -> bool:
-        """Whether the last fit has as many components and columns as this one."""
-        if not hasattr(self, "stats_") or self.covariance_type not in (
-            self.covariance_type_,
-            "auto",
-        ):
-            return False
-        if self.means_.shape[1] != rows.n_features or self.n_components not in ("auto", self._k()):
-            return False
+        if not (self.warm_start and hasattr(self, "stats_")):
+            return checked_start(self, rows.n_features)
+        same_type = self.covariance_type in ("auto", self.covariance_type_)
+        same_k = self.n_components in ("auto", self._k())
         # a column that did not vary in the last fit has no variance to start from
-        return bool(np.all(self._scales > 0))
+        varied = self._scales.shape[1] == rows.n_features and np.all(self._scales > 0)
+        if not (same_type and same_k and varied):
+            return checked_start(self, rows.n_features)
+        found = {
+            name: as_floats(getattr(self, names[0])) for name, names in self.parameters.items()
+        }
+        return {name: part for name, part in found.items() if np.all(np.isfinite(part))}
 
     def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
         if self.warm_start and hasattr(self, "stats_"):
@@ -463,77 +457,47 @@ class GaussianMixture(GaussianEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        least = {"max_iter": 0, "verbose": 0, "verbose_interval": 1, "n_init": 1}
-        for name, value in least.items():
-            check_whole(name, getattr(self, name), value)
-        check_number("reg_covar", self.reg_covar, 0.0)
-        check_flag("warm_start", self.warm_start)
-        check_option("noise", self.noise, ("gaussian", "student"))
-        check_option("covariance_type", self.covariance_type, (*COVARIANCE_TYPES, "auto"))
-        check_option("init_params", self.init_params, ("auto", *SCATTERED))
-        if self.init_params in SCATTERED and self.n_components == "auto":
-            raise InputError(
-                "init_with_auto",
-                "`{name}={value!r}` needs a number of components; set `n_components`, or use "
-                "`{name}='auto'`",
-                name="init_params",
-                value=self.init_params,
-            )
+        names = ("weights_init", "means_init", "precisions_init")
+        given = any(getattr(self, name) is not None for name in names)
+        k, kind, init = self.n_components, self.covariance_type, self.init_params
+        if (given and "auto" in (k, kind)) or (init != "auto" and k == "auto"):
+            template = "a start needs a number of components, and given parameters need a "
+            template += "covariance type as well, got `n_components={k!r}`, "
+            template += "`covariance_type={kind!r}` and `init_params={init!r}`"
+            raise InputError("init_with_auto", template, k=k, kind=kind, init=init)
 
 
 def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     """Return the start that the user gave for d columns, if any."""
     k, kind = model.n_components, model.covariance_type
-    tail = (d, d) if kind in ("full", "tied") else (d,) * kind.endswith("diag")
-    shapes = {
-        "weights": (k,),
-        "means": (k, d),
-        "precisions": tail if kind.startswith("tied") else (k, *tail),
-    }
-    given = {name: getattr(model, f"{name}_init") for name in shapes}
-    given = {name: value for name, value in given.items() if value is not None}
-    if given and "auto" in (k, kind):
-        raise InputError(
-            "init_with_auto",
-            "a given start needs a number of components and a covariance type, got "
-            "`n_components={k!r}` and `covariance_type={kind!r}`",
-            k=k,
-            kind=kind,
-        )
-    for name, value in given.items():
+    size = d if kind in ("full", "tied") else 1  # numbers are matrices of size 1
+    shape: tuple[Any, ...] = (d,) * kind.endswith("diag")
+    shape = (d, d) if kind in ("full", "tied") else shape
+    shape = shape if kind.startswith("tied") else (k, *shape)
+    found: dict[str, Any] = {}
+    for name, expected in {"weights": (k,), "means": (k, d), "precisions": shape}.items():
+        value = getattr(model, f"{name}_init")
+        if value is None:
+            continue
         array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
-        if array.shape != shapes[name]:
-            raise InputError(
-                "init_of_wrong_shape",
-                "`{name}_init` has the shape {shape}, expected {expected}",
-                name=name,
-                shape=array.shape,
-                expected=shapes[name],
-            )
+        if array.shape != expected:
+            template = "`{name}_init` has the shape {shape}, expected {expected}"
+            values = {"name": name, "shape": array.shape, "expected": expected}
+            raise InputError("init_of_wrong_shape", template, **values)
         assert_all_finite(array, input_name=f"{name}_init")
-        given[name] = array
-    weights = given.get("weights", np.ones(1))
+        found[name] = array
+    weights = found.get("weights", np.ones(1))
     if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
-        raise InputError(
-            "weights_not_a_distribution", "`weights_init` must be non-negative and sum to 1"
-        )
-    if "precisions" in given:
-        given["covariances"] = inverse_of(given.pop("precisions"), matrices=len(tail) == 2)
-    return given or None
-
-
-def inverse_of(precisions: Floats, *, matrices: bool) -> Floats:
-    """Return the inverses of precisions, matrices or numbers, or raise."""
-    if matrices:
-        positive = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
-        positive = positive and np.linalg.eigvalsh(precisions).min() > 0
-    else:
-        positive = bool(np.all(precisions > 0))
-    if not positive:
-        raise InputError(
-            "precisions_not_positive", "`precisions_init` must be symmetric and positive definite"
-        )
-    return np.asarray(np.linalg.inv(precisions) if matrices else 1 / precisions)
+        template = "`weights_init` must be non-negative and sum to 1"
+        raise InputError("weights_not_a_distribution", template)
+    if "precisions" in found:
+        matrices = found.pop("precisions").reshape(-1, size, size)
+        symmetric = np.allclose(matrices, matrices.swapaxes(1, 2))
+        if not symmetric or np.linalg.eigvalsh(matrices).min() <= 0:
+            template = "`precisions_init` must be symmetric and positive definite"
+            raise InputError("precisions_not_positive", template)
+        found["covariances"] = np.linalg.inv(matrices).reshape(shape)
+    return found or None
 
 
 class InitialParameters(NamedTuple):
@@ -598,12 +562,9 @@ def start(
     model = GaussianMixture(
         n_components, covariance_type=covariance_type, random_state=random_state
     ).fit(X, sample_weight=sample_weight)
-    for note in model.notes_:
-        if note.code == "columns_left_out" and covariance_type != "spherical":
-            raise InputError(
-                "precisions_infinite",
-                "columns {columns} of X are constant, so that their precisions are infinite; "
-                "leave them out, or use `covariance_type='spherical'` if only means are needed",
-                **note.values,
-            )
+    constant = {note.code: note.values for note in model.notes_}.get("columns_left_out")
+    if constant and covariance_type != "spherical":
+        template = "columns {columns} of X are constant, so that their precisions are infinite; "
+        template += "leave them out, or use `covariance_type='spherical'` if only means are needed"
+        raise InputError("precisions_infinite", template, **constant)
     return InitialParameters(model.means_, model.weights_, model.precisions_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -126,21 +127,15 @@ class Gaussians(Family):
         if self.constants is not None:
             x = xp.take(x, index_like(np.flatnonzero(np.isnan(self.constants)), x), axis=1)
         z = (x - move_like(self.centre, x)) / move_like(self.unit, x)
-        if self.shape == "full":
-            second = pair_columns(z)
-        elif self.shape == "diag":
-            second = z * z
-        else:
-            second = xp.sum(z * z, axis=1, keepdims=True)
-        return xp.concat([xp.ones_like(z[:, :1]), z, second], axis=1)
+        return xp.concat([xp.ones_like(z[:, :1]), z, self._second(z)], axis=1)
 
-    def _second(self, points: Floats) -> Floats:
+    def _second(self, z: Array) -> Array:
         """Return the second-order features of points (..., d)."""
         if self.shape == "full":
-            first, second = triangle(self.d)
-            return points[..., first] * points[..., second]
-        squares = np.asarray(points**2)
-        return squares if self.shape == "diag" else squares.sum(-1, keepdims=True)
+            return pair_columns(z)
+        return (
+            z * z if self.shape == "diag" else namespace_of(z).sum(z * z, axis=-1, keepdims=True)
+        )
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
         """Return the covariance within components, (..., 1, ·).
@@ -156,10 +151,8 @@ class Gaussians(Family):
         within = within[..., None, :] / self._per_variance
         return within if self.shape == "full" else np.maximum(within, self.floor)
 
-    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+    def estimate(self, sums: Floats, shared: Any) -> Parameters:
         """Return the means and covariances of sums (..., k, s)."""
-        if shared is None:
-            raise ValueError("Gaussians share a covariance")
         sizes = np.maximum(sums[..., :1], TINY)
         means = sums[..., 1 : 1 + self.d] / sizes
         within = shared
@@ -183,10 +176,10 @@ class Gaussians(Family):
             shared = shared[..., np.equal(*triangle(self.d))]
         return self.floor + 1e-7 * np.maximum(shared, 0)
 
-    def at_floor(self, sums: Floats, shared: Floats | None) -> Places:
+    def at_floor(self, sums: Floats, shared: Any) -> Places:
         """Return the components whose variance along some direction is the least allowed."""
         variances = self.estimate(sums, shared)["covariances"]
-        least = self._least(np.asarray(shared))
+        least = self._least(shared)
         if self.shape == "full":
             roots = np.sqrt(least)
             scaled = variances / (roots[..., :, None] * roots[..., None, :])
@@ -269,19 +262,24 @@ class Gaussians(Family):
 
     def to_user(self, parameters: Parameters) -> Parameters:
         """Return means and covariances of the columns; these in the shapes of scikit-learn."""
-        means, covariances = parameters["means"], parameters["covariances"]
-        means = restore_columns(means * self.unit + self.centre, self.constants)
-        if self.shape == "full":
-            covariances = covariances * np.outer(self.unit, self.unit)
-            covariances = restore_matrices(covariances, self.constants)
-        elif self.shape == "diag":
-            covariances = restore_columns(covariances * self.unit**2, self.constants, 0.0)
-        else:
-            covariances = covariances[..., 0] * self.unit[0] ** 2
+        means = restore_columns(parameters["means"] * self.unit + self.centre, self.constants)
+        found = parameters["covariances"] * self._squared_units
         if self.tied:
-            axis = {"full": -3, "diag": -2, "spherical": -1}[self.shape]
-            covariances = covariances.squeeze(axis)
-        return {"means": means, "covariances": covariances}
+            found = found.squeeze(-3 if self.shape == "full" else -2)
+        if self.shape == "full":
+            found = restore_matrices(found, self.constants)
+        elif self.shape == "diag":
+            found = restore_columns(found, self.constants, 0.0)
+        else:
+            found = found[..., 0]
+        return {"means": means, "covariances": found}
+
+    @property
+    def _squared_units(self) -> Floats:
+        """Units of covariances: (d, d), (d,) or (1,)."""
+        if self.shape == "full":
+            return np.outer(self.unit, self.unit)
+        return self.unit**2 if self.shape == "diag" else self.unit[:1] ** 2
 
     def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
         """Return the sums (k, s) of rows with some means and covariances of the columns."""
@@ -289,14 +287,12 @@ class Gaussians(Family):
         z = (given["means"][:, varying] - self.centre) / self.unit
         within = given["covariances"][None] if self.tied else given["covariances"]
         if self.shape == "full":
-            within = within[:, varying][:, :, varying] / np.outer(self.unit, self.unit)
-            within = upper_triangle(within)
-        elif self.shape == "diag":
-            within = within[:, varying] / self.unit**2
+            within = upper_triangle(within[:, varying][:, :, varying] / self._squared_units)
         else:
-            within = within[:, None] * (self.d / self.unit[0] ** 2)
-        sizes = sizes[:, None]
-        return np.hstack([sizes, sizes * z, sizes * (within + self._second(z))])[:, : self.n_own]
+            within = within[:, varying] if self.shape == "diag" else within[:, None]
+            within = within * self._per_variance / self._squared_units
+        second = within + self._second(z)
+        return np.column_stack([np.ones(len(z)), z, second])[:, : self.n_own] * sizes[:, None]
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return steps of means along L, and of covariances L (1 + E) Lᵀ along entries of E."""

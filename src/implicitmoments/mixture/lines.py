@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from implicitmoments.mixture.family import (
     triangle,
 )
 from implicitmoments.mixture.gaussians import AT_FLOOR, LOG_2PI
+from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, mean_and_covariance
 
 FLOOR = 1e-9  # least variance of the noise, of that of y
@@ -75,6 +77,9 @@ class Lines(Family):
         values, axes = np.linalg.eigh(correlations)
         axes[np.diag(correlations) == 0] = 0.0  # constant inputs, but for rounding
         used = values > 1e-10 * max(float(values[-1]), 1.0)
+        if not (self.fit_intercept or used.any()):
+            template = "all features are 0 in every row, so lines without intercepts are 0"
+            raise InputError("all_inputs_zero", template)
         deviations = np.sqrt(values[used])
         whitener = axes[:, used] / deviations / units[:-1, None]
         root = (axes[:, used] * deviations).T * units[:-1]
@@ -84,11 +89,9 @@ class Lines(Family):
     def in_units(self, whitener: Floats, root: Floats, y_unit: float) -> Lines:
         """Return the family of lines on other inputs, and another unit of y."""
         p = whitener.shape[1] + 2  # entries of z
-        sizes = {"n_own": p * (p + 1) // 2, "n_features": p * (p + 1) // 2}
-        jacobian = -float(np.log(y_unit))
-        return replace(
-            self, whitener=whitener, root=root, y_unit=y_unit, log_jacobian=jacobian, **sizes
-        )
+        n, jacobian = p * (p + 1) // 2, -float(np.log(y_unit))
+        found = replace(self, whitener=whitener, root=root, y_unit=y_unit)
+        return replace(found, n_own=n, n_features=n, log_jacobian=jacobian)
 
     def features(self, block: Block) -> Array:
         """Return the products of pairs of entries of z = (1, x, y)."""
@@ -111,12 +114,10 @@ class Lines(Family):
         b = xp.concat([last[..., :-1], -precision], axis=-1) / xp.sqrt(precision)
         peaks = coefficients[..., :1] + 0.5 * b[..., :1] ** 2
         residuals = b @ xp.matrix_transpose(features[..., : self.q + 1])
-        if isinstance(residuals, np.ndarray):
-            np.multiply(residuals, residuals, out=residuals)
-            residuals *= -0.5
-            residuals += peaks
-            return residuals
-        return peaks - 0.5 * residuals * residuals
+        residuals *= residuals
+        residuals *= -0.5
+        residuals += peaks
+        return residuals
 
     def solve(self, sums: Floats) -> tuple[Floats, Floats]:
         """Return lines (..., k, q) and the sums of their squared residuals (..., k, 1)."""
@@ -137,10 +138,8 @@ class Lines(Family):
         sizes = sums[..., :1].sum(-2, keepdims=True) + TINY
         return np.asarray(np.maximum(squares / sizes, FLOOR))
 
-    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+    def estimate(self, sums: Floats, shared: Any) -> Parameters:
         """Return lines and variances of the noise, for sums (..., k, s)."""
-        if shared is None:
-            raise ValueError("lines share a variance")
         lines, squares = self.solve(sums)
         if not self.separate_noise:
             return {"lines": lines, "variances": shared}
@@ -149,9 +148,9 @@ class Lines(Family):
         own = (squares + missing * shared) / (sizes + missing)
         return {"lines": lines, "variances": np.maximum(own, LEAST_RATIO * shared)}
 
-    def at_floor(self, sums: Floats, shared: Floats | None) -> Places:
+    def at_floor(self, sums: Floats, shared: Any) -> Places:
         """Return the lines with the least noise that is allowed."""
-        least = LEAST_RATIO * np.asarray(shared) if self.separate_noise else np.full((1, 1), FLOOR)
+        least = LEAST_RATIO * shared if self.separate_noise else FLOOR
         low = self.estimate(sums, shared)["variances"] <= AT_FLOOR * least
         return np.flatnonzero(np.broadcast_to(low[:, 0], len(sums)))
 

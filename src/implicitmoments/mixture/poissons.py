@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -48,7 +49,7 @@ class Poissons(Family):
         factorials = move_like(gammaln(to_numpy(x) + 1).sum(1), x)
         return xp.concat([xp.ones_like(x[:, :1]), x, factorials[:, None]], axis=1)
 
-    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:  # noqa: ARG002
+    def estimate(self, sums: Floats, shared: Any) -> Parameters:  # noqa: ARG002
         """Return the rates of sums (..., k, s)."""
         rows = 1e-3  # of the overall rates, added to every component: no rate is 0
         counts = sums[..., 1 : self.n_own] + rows * self.overall + TINY

@@ -17,7 +17,6 @@ from implicitmoments.mixture.estimator import MixtureEstimator, saved_attributes
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.students import Students, draw_scales
-from implicitmoments.notes import InputError
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import (
     Near,
@@ -27,11 +26,10 @@ from implicitmoments.rows import (
     count_far,
     far_limit,
     few_enough,
-    mean_and_covariance,
     near_rule,
     probe_rows,
 )
-from implicitmoments.validation import check_flag, check_option, check_unknowns, check_whole
+from implicitmoments.validation import check_unknowns, check_whole, words
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,11 +184,14 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     component = "line"
     vectors = "coef_"
     answers: ClassVar[Mapping[str, str]] = {
+        **MixtureEstimator.answers,
         "predictions": "predict",
         "components": "predict_component",
-        "probabilities": "predict_proba",
-        "densities": "score_samples",
-        "samples": "sample",
+    }
+    allowed: ClassVar[Mapping[str, list[Any]]] = {
+        **MixtureEstimator.allowed,
+        "fit_intercept": ["boolean"],
+        "noise_type": [words("shared", "separate")],
     }
     parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
         "weights": ("weights_", "weight_errors_"),
@@ -242,10 +243,9 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
         self._check_enough(rows.n)
         k = 1 if self.n_components == "auto" else int(self.n_components)
-        check_unknowns(k, self._unknowns(rows), round(max(rows.kept, rows.total)))
+        unknowns = rows.n_features + self.fit_intercept
+        check_unknowns(k, unknowns, round(max(rows.kept, rows.total)))
         self._near: NearLines | None = None
-        if not self.fit_intercept and not np.any(rows.sample(100, 0).points):
-            check_inputs(rows)
         return replace(rows, wide=True), 0
 
     def _fit(self, rows: Rows, seed: int) -> None:
@@ -268,9 +268,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
             fit = self._fit_rows(rows, mixture if again else None, seed)
         self._store(fit, rows, n_outliers)
         self._sums = None
-
-    def _unknowns(self, rows: Rows) -> int:
-        return rows.n_features + self.fit_intercept  # a line through as many rows is exact
 
     def _prediction(self) -> RowFunction:
         found, weights = self._mixture.values, self._mixture.weights
@@ -379,18 +376,3 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         own, found = self._most_probable(rows, y), self._mixture.values
         apart = y - np.einsum("nd,nd->n", rows.x, found["coef"][own]) - found["intercept"][own]
         return np.asarray(apart / np.maximum(found["noise"][own], 1e-150))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_whole("max_iter", self.max_iter, 1)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_option("noise_type", self.noise_type, ("shared", "separate"))
-        check_option("noise", self.noise, ("gaussian", "student"))
-
-
-def check_inputs(rows: Rows) -> None:
-    """Raise if all inputs are 0 in all rows: lines through the origin are then 0."""
-    if not np.any(mean_and_covariance(rows).second_moment):
-        raise InputError(
-            "all_inputs_zero", "all features are 0 in every row, so lines without intercepts are 0"
-        )

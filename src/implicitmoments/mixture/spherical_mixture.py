@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import Floats
 from implicitmoments.estimator import FEATURES
@@ -15,13 +18,8 @@ from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import spectrum_stats
-from implicitmoments.rows import Near, RandomState, Rows, restore_columns
-from implicitmoments.validation import (
-    check_option,
-    check_variance,
-    check_whole,
-    check_whole_or,
-)
+from implicitmoments.rows import Near, RandomState, Rows
+from implicitmoments.validation import whole, words
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -89,7 +87,8 @@ class SphericalMixture(GaussianEstimator):
     lower_bound_ : float
         Mean log-likelihood per row, without outliers.
     decoded_components_ : Components or None
-        The components decoded from the moments, if any, in standardised coordinates, with
+        The components decoded from the moments, if any, in standardised coordinates of the
+        columns that vary, with
         ``notes`` on what the moments leave open; see
         :meth:`implicitmoments.moments.ImplicitMoments.components`.
     notes_ : Notes
@@ -150,6 +149,12 @@ class SphericalMixture(GaussianEstimator):
         parameters,
         {"weight": "weights", "variance": "covariances", FEATURES: "means"},
     )
+    allowed: ClassVar[Mapping[str, list[Any]]] = {
+        **GaussianEstimator.allowed,
+        "variance": [Interval(Real, 0, None, closed="neither"), None],
+        "order": [whole(4, 4), words("auto")],
+        "covariance_type": [words("tied_spherical", "spherical")],
+    }
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
         "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
@@ -163,15 +168,11 @@ class SphericalMixture(GaussianEstimator):
     def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
         found: Components | None = fit.search.stats.pop("components", None)
         sums = super()._store(fit, rows, n_outliers)
-        if found is not None:  # a constant column is at the origin of the coordinates
+        if found is not None:
             self.stats_["resolved"] = int(found.resolved.sum())
             if len(found.spectrum):
                 k = len(found.weights)
                 self.stats_ |= spectrum_stats((found.spectrum, found.floor, k, 4))
-            constants = self._mixture.family.constants
-            vectors = restore_columns(found.vectors, constants, 0.0)
-            guesses = restore_columns(found.guesses, constants, 0.0)
-            found = replace(found, vectors=vectors, guesses=guesses)
         self.decoded_components_ = found
         return sums
 
@@ -181,20 +182,11 @@ class SphericalMixture(GaussianEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_whole("max_iter", self.max_iter, 1)
-        check_whole_or("order", self.order, ("auto",), 4, 4)
-        check_option("covariance_type", self.covariance_type, ("tied_spherical", "spherical"))
         if self.order != "auto" and self.n_components == "auto":
-            raise InputError(
-                "order_needs_number",
-                "`order={order}` decodes a given number of components; set `n_components`, or "
-                "use `order='auto'`",
-                order=self.order,
-            )
-        if check_variance(self.variance) is not None and self.covariance_type == "spherical":
-            raise InputError(
-                "variance_known_and_estimated",
-                "`variance={variance:g}` is known, so there is none to estimate per component; "
-                "use `variance=None` or `covariance_type='tied_spherical'`",
-                variance=self.variance,
-            )
+            template = "`order={order}` decodes a given number of components; set `n_components`, "
+            template += "or use `order='auto'`"
+            raise InputError("order_needs_number", template, order=self.order)
+        if self.variance is not None and self.covariance_type == "spherical":
+            template = "`variance={variance:g}` is known, so there is none to estimate per "
+            template += "component; use `variance=None` or `covariance_type='tied_spherical'`"
+            raise InputError("variance_known_and_estimated", template, variance=self.variance)

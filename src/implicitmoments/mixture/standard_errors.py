@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import log_softmax
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, expect
@@ -37,22 +38,14 @@ class Chart:
     def moved(self, size: float) -> tuple[Floats, Parameters]:
         """Return log weights (m, k) and parameters (m, c, ·) after one step each."""
         start = len(self.log_weights) - 1
-        logs = np.tile(self.log_weights, (self.m, 1))
-        logs[:start, :start] += size * np.eye(start)
-        logs -= np.log(np.exp(logs).sum(-1, keepdims=True))
+        logs = self.log_weights + size * np.eye(self.m, start + 1) * (np.arange(start + 1) < start)
         found = {name: np.stack([part] * self.m) for name, part in self.parameters.items()}
         for name, steps in self.steps.items():
             c, q = steps.shape[:2]
             rows, components = start + np.arange(c * q), np.repeat(np.arange(c), q)
             found[name][rows, components] += size * steps.reshape(c * q, *steps.shape[2:])
             start += c * q
-        return logs, found
-
-    def coefficients(self, logs: Floats, parameters: Parameters) -> Floats:
-        """Return coefficients (m, k, n_features), log weights included."""
-        found = self.family.coefficients(parameters)[0]
-        found[..., 0] += logs
-        return found
+        return log_softmax(logs, axis=-1), found
 
     def values(self, logs: Floats, parameters: Parameters) -> Parameters:
         """Return weights (m, k) and parameters in the user's units."""
@@ -127,15 +120,14 @@ def measure_information(sample: Sample, chart: Chart) -> tuple[Floats, Floats]:
     # proportions add to the spread of the estimates, counts repeat rows
     counts = bool(np.all(sample.weights == np.round(sample.weights)))
     sides = [chart.moved(STEP), chart.moved(-STEP)]
-    coefficients = [chart.coefficients(*side) for side in sides]
+    coefficients = [few.family.coefficients(parameters)[0] for _, parameters in sides]
+    for (logs, _), found in zip(sides, coefficients, strict=True):
+        found[..., 0] += logs
     outer, sums = np.zeros((chart.m, chart.m)), np.zeros((2, chart.m, k, s))
     for _, features, weights in few.blocks(chart.m * k):
-        logs = []
-        for side, each in enumerate(coefficients):
-            log_density, _, part = expect(few.family, each, features, weights)
-            sums[side] += np.asarray(part)
-            logs.append(np.asarray(log_density))
-        scores = (logs[0] - logs[1]) / 2  # in units of the steps
+        parts = [expect(few.family, each, features, weights) for each in coefficients]
+        sums += np.stack([np.asarray(part[2]) for part in parts])
+        scores = np.asarray(parts[0][0] - parts[1][0]) / 2  # in units of the steps
         outer += (scores * (weights if counts else weights**2)) @ scores.T
     ahead, behind = (chart.gradients(*side, part) for side, part in zip(sides, sums, strict=True))
     information = (behind - ahead) / 2

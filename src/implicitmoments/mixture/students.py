@@ -85,11 +85,9 @@ class Students(Family):
         mean = sums[..., -1].sum(-1) / (sums[..., 0].sum(-1) + TINY)
         return np.concatenate([shared, degrees_of_freedom(mean)[..., None, None]], axis=-1)
 
-    def estimate(self, sums: Floats, shared: Floats | None) -> Parameters:
+    def estimate(self, sums: Floats, shared: Any) -> Parameters:
         """Return the parameters of the family and the degrees of freedom."""
-        if shared is None:
-            raise ValueError("components share degrees of freedom")
-        found: Parameters = self.base.estimate(sums[..., 1:-1], shared[..., :-1])
+        found = self.base.estimate(sums[..., 1:-1], shared[..., :-1])
         return found | {"freedom": shared[..., -1:]}
 
     def coefficients(self, parameters: Parameters) -> tuple[Floats, Floats | None]:
@@ -98,9 +96,8 @@ class Students(Family):
         column = (*found.shape[:-1], 1)
         freedom, peaks = parameters["freedom"], self.base.peaks(parameters)
         half, p = freedom / 2, self.base.d
-        tail = [freedom, peaks, heavy_constant(freedom, p), digamma(half + p / 2)]
-        tail.append(mean_at(freedom))
-        tail.append(acceleration(freedom, p, self.fastest))
+        tail = [peaks, heavy_constant(freedom, p), digamma(half + p / 2), mean_at(freedom)]
+        tail = [freedom, *tail, acceleration(freedom, p, self.fastest)]
         tail = [np.broadcast_to(part, column) for part in tail]
         return np.concatenate([np.zeros(column), found, *tail], axis=-1), None
 
@@ -112,11 +109,9 @@ class Students(Family):
         return found + constant
 
     def sum_features(
-        self, shares: Array, features: Array, coefficients: Array, logits: Array | None
+        self, shares: Array, features: Array, coefficients: Array, logits: Any
     ) -> Array:
         """Return the sums of scaled features, and what determines the degrees of freedom."""
-        if logits is None:
-            raise ValueError("scales of rows depend on the logits")
         xp, p = namespace_of(features), self.base.d
         freedom, peaks, constant, mean_log, own, faster = columns_at_end(coefficients, 6)
         below = coefficients[..., :1] + peaks + constant - logits
@@ -131,22 +126,19 @@ class Students(Family):
 
     def split_scores(self, features: Floats, weights: Floats) -> Floats:
         """Return those of the family."""
-        found: Floats = self.base.split_scores(features[..., self.linear], weights)
-        return found
+        return self.base.split_scores(features[..., self.linear], weights)
 
     def points(self, features: Floats) -> Floats:
         """Return those of the family."""
-        found: Floats = self.base.points(features[:, 1:-1])
-        return found
+        return self.base.points(features[:, 1:-1])
 
     def n_parameters(self, k: int) -> int:
         """Return those of the family, and one."""
-        return int(self.base.n_parameters(k)) + 1
+        return self.base.n_parameters(k) + 1
 
     def to_user(self, parameters: Parameters) -> Parameters:
         """Return those of the family in the user's units, and ν."""
-        found: Parameters = self.base.to_user(parameters)
-        return found | {"freedom": parameters["freedom"][..., 0, 0]}
+        return self.base.to_user(parameters) | {"freedom": parameters["freedom"][..., 0, 0]}
 
     def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
         """Return sums of rows with these parameters."""
