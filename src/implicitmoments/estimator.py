@@ -340,6 +340,11 @@ def constant_notes(model: Any, constants: Floats | None) -> Notes:
     return Notes([Note("columns_left_out", {"columns": columns})])
 
 
+def outlier_notes(n: int) -> list[Note]:
+    """Return a note on outliers that a fit left out, if there are any."""
+    return [Note("outliers", {"n": n, "done": "left out of"})] if n else []
+
+
 def counted(n: int, one: str, many: str | None = None) -> str:
     """Return a number of things in words.
 

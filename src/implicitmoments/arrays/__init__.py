@@ -20,6 +20,7 @@ from implicitmoments.arrays.namespace import (
     Floats,
     Namespace,
     as_double,
+    as_like,
     as_real_array,
     check_finite,
     check_not_large,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
@@ -12,15 +12,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    machine_epsilon,
-    move_like,
-    namespace_of,
-    to_numpy,
+from implicitmoments.arrays import Array, Floats, as_like, machine_epsilon, move_like, namespace_of, to_numpy
+from implicitmoments.estimator import (
+    FEATURES,
+    Check,
+    FittedEstimator,
+    column_names,
+    outlier_notes,
 )
-from implicitmoments.estimator import Check, FittedEstimator, column_names
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
 from implicitmoments.mixture.diagnostics import fit_notes, misclassification_rate
@@ -184,20 +183,25 @@ class Mixture:
         return xp.log(xp.max(self.measure(x, *labels)[1], axis=0))
 
 
-def saved_attributes(parameters: Mapping[str, tuple[str, str]], **others: Any) -> dict[str, Any]:
+def error_name(name: str) -> str:
+    """Return the attribute of the standard errors of a parameter."""
+    return f"{name.removesuffix('s')}_errors_"
+
+
+def saved_attributes(parameters: Sequence[str], **others: Any) -> dict[str, Any]:
     """Return the types in a model file of the attributes of parameters, and others."""
-    values = {name: np.ndarray | float for name, _ in parameters.values()}
-    errors = {name: np.ndarray | float | None for _, name in parameters.values()}
+    values = {f"{name}_": np.ndarray | float for name in parameters}
+    errors = {error_name(name): np.ndarray | float | None for name in parameters}
     return {**values, **errors, "_mixture": Mixture, "_sums": np.ndarray | None, **others}
 
 
-def tables_of(
-    name: str, parameters: Mapping[str, tuple[str, str]], columns: Mapping[str, str]
-) -> dict[str, dict[str, str]]:
-    """Return a table of components and one of errors, from their parameters by heading."""
+def tables_of(name: str, *parameters: str) -> dict[str, dict[str, str]]:
+    """Return a table of components and one of errors: attributes by heading, vectors last."""
+    headings = [*(each.removesuffix("s") for each in parameters[:-1]), FEATURES]
+    values, errors = [f"{each}_" for each in parameters], map(error_name, parameters)
     return {
-        table: {heading: parameters[key][i] for heading, key in columns.items()}
-        for i, table in enumerate((name, "Standard errors"))
+        name: dict(zip(headings, values, strict=True)),
+        "Standard errors": dict(zip(headings, errors, strict=True)),
     }
 
 
@@ -206,15 +210,15 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     Attributes
     ----------
-    parameters : mapping of str to pair of str
-        Names of the fitted attributes of each parameter of the family, and of their errors.
+    parameters : sequence of str
+        Parameters of the family, in the user's units, that are fitted attributes.
     n_moves, n_init, order
         Moves of a search, searches, and the order of decoded moments, where they are no
         parameters of the estimator.
     """
 
     vectors = "means_"
-    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    parameters: ClassVar[Sequence[str]] = ()
     answers: ClassVar[Mapping[str, str]] = {
         "probabilities": "predict_proba",
         "densities": "score_samples",
@@ -342,7 +346,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         ends = [find_optimum(sample, k, rng, n_moves, starts=starts)]
         for _ in range(self.n_init - 1):
             ends.append(find_optimum(sample, k, rng, n_moves))
-        return max(ends, key=lambda end: end.level)
+        return ends[int(np.argmax([end.level for end in ends]))]
 
     def _plain_starts(
         self, sample: Sample, k: int, rng: np.random.Generator, stats: dict[str, Any]
@@ -401,13 +405,13 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _set_parameters(self, errors: Parameters | None, like: Array) -> None:
         """Set the attributes of parameters and their errors, in the library of some rows."""
         found = self._mixture.values
-        if errors is not None and found.get("freedom", math.inf) in (LEAST, MOST):
-            errors["freedom"] = np.asarray(math.nan)
-        for key, (name, error_name) in self.parameters.items():
-            value = move_to(found.get(key, math.inf), like)
-            error = None if errors is None else move_to(errors.get(key, 0.0), like)
-            setattr(self, name, value)
-            setattr(self, error_name, error)
+        if errors is not None and found.get("degrees_of_freedom", math.inf) in (LEAST, MOST):
+            errors["degrees_of_freedom"] = np.asarray(math.nan)
+        for name in self.parameters:
+            key = "covariances" if name == "variance" else name
+            error = None if errors is None else as_like(errors.get(key, 0.0), like)
+            setattr(self, error_name(name), error)
+            setattr(self, f"{name}_", as_like(found.get(key, math.inf), like))
 
     # partial fit
 
@@ -509,14 +513,3 @@ def renumbered(note: Note, rank: Places) -> Note:
     if which is None:
         return note
     return Note(note.code, {**note.values, "which": sorted(rank[which].tolist())})
-
-
-def outlier_notes(n: int) -> list[Note]:
-    """Return a note on outliers that were left out, if there are any."""
-    return [Note("outliers", {"n": n, "done": "left out of"})] if n else []
-
-
-def move_to(value: Any, like: Array) -> Any:
-    """Return a number, or an array in the library of another."""
-    array = np.asarray(value, dtype=np.float64)
-    return move_like(array, like) if array.ndim else float(array)

@@ -12,14 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, index_like, move_like, to_numpy
+from implicitmoments.arrays import Array, Floats, as_like, index_like, move_like, to_numpy
 from implicitmoments.estimator import FEATURES, as_floats
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
     Fit,
     MixtureEstimator,
-    move_to,
     saved_attributes,
     tables_of,
 )
@@ -37,11 +36,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
     covariance_type: str
     means_: Any
-    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "weights": ("weights_", "weight_errors_"),
-        "means": ("means_", "mean_errors_"),
-        "covariances": ("covariances_", "covariance_errors_"),
-    }
     answers: ClassVar[Mapping[str, str]] = {**MixtureEstimator.answers, "labels": "predict"}
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
@@ -120,12 +114,11 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
     def _covariances(self) -> Floats:
         """Return covariances (k, d, d), or variances (k, d) of the columns if diagonal."""
-        found, name = self._mixture.values["covariances"], self._gaussians().name
-        if name.startswith("tied"):
-            found = np.repeat(found[None], self._k(), axis=0)
-        if name.endswith("spherical"):
-            return np.repeat(found[:, None], self.n_features_in_, axis=1)
-        return found
+        found, family = self._mixture.values["covariances"], self._gaussians()
+        if family.name == "spherical":
+            found = found[:, None]
+        orders = 2 if family.shape == "full" else 1
+        return np.broadcast_to(found, (self._k(), *(self.n_features_in_,) * orders))
 
     @property
     def _scales(self) -> Floats:
@@ -178,7 +171,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
         variances, shown = self._scales**2, None
-        if not self._gaussians().name.endswith("spherical"):
+        if self._gaussians().shape != "spherical":
             shown = self._covariances()
             shown = shown if shown.ndim == 3 else shown[..., None] * np.eye(shown.shape[1])
         weights, means = as_floats(self.weights_), as_floats(self.means_)
@@ -355,10 +348,7 @@ class GaussianMixture(GaussianEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
-        **GaussianEstimator.parameters,
-        "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
-    }
+    parameters = ("weights", "means", "covariances", "degrees_of_freedom")
     saved: ClassVar[Mapping[str, Any]] = saved_attributes(
         parameters, covariance_type_=str, _near=Near | None
     )
@@ -376,7 +366,7 @@ class GaussianMixture(GaussianEstimator):
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
 
     tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        **tables_of("Components", parameters, {"weight": "weights", FEATURES: "means"}),
+        **tables_of("Components", "weights", "means"),
         "Scales": {FEATURES: "_scales"},
     }
 
@@ -400,13 +390,13 @@ class GaussianMixture(GaussianEstimator):
         if self.covariance_type_ not in ("full", "tied"):
             variances = as_floats(self.covariances_)
             with np.errstate(divide="ignore"):
-                return move_to(1 / (variances if squared else np.sqrt(variances)), self.means_)
+                return as_like(1 / (variances if squared else np.sqrt(variances)), self.means_)
         covariances = self._mixture.values["covariances"]
         flat = np.diagonal(covariances, axis1=-2, axis2=-1)[..., None] == 0
         flat = flat & np.eye(covariances.shape[-1], dtype=bool)
         lower = np.linalg.inv(np.linalg.cholesky(covariances + flat))
         upper = lower.swapaxes(-1, -2)
-        return move_to(np.where(flat, math.inf, upper @ lower if squared else upper), self.means_)
+        return as_like(np.where(flat, math.inf, upper @ lower if squared else upper), self.means_)
 
     def _families(self, start: Any) -> list[Family]:
         types: tuple[str, ...] = (self.covariance_type,)
@@ -429,9 +419,7 @@ class GaussianMixture(GaussianEstimator):
         varied = self._scales.shape[1] == rows.n_features and np.all(self._scales > 0)
         if not (same_type and same_k and varied):
             return checked_start(self, rows.n_features)
-        found = {
-            name: as_floats(getattr(self, names[0])) for name, names in self.parameters.items()
-        }
+        found = {name: as_floats(getattr(self, f"{name}_")) for name in self.parameters}
         return {name: part for name, part in found.items() if np.all(np.isfinite(part))}
 
     def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:

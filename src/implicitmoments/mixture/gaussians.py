@@ -64,28 +64,12 @@ class Gaussians(Family):
     n_own: int = 0
     n_features: int = 0
     log_jacobian: float = 0.0
+    d: int = 0  # columns that vary; the dimension of the noise
+    shape: str = ""  # "full", "diag" or "spherical"
+    tied: bool = False  # whether all components have one covariance
+    per_variance: int = 1  # columns that share one variance
 
     option = "covariance_type"
-
-    @property
-    def tied(self) -> bool:
-        """Whether all components have one covariance."""
-        return self.name.startswith("tied")
-
-    @property
-    def shape(self) -> str:
-        """``"full"``, ``"diag"`` or ``"spherical"``."""
-        return "full" if self.name == "tied" else self.name.removeprefix("tied_")
-
-    @property
-    def d(self) -> int:
-        """Number of columns that vary; the dimension of the noise."""
-        return len(self.centre)
-
-    @property
-    def _per_variance(self) -> int:
-        """Columns that share one variance."""
-        return self.d if self.shape == "spherical" else 1
 
     def prepare(self, rows: Rows) -> Gaussians:
         """Return the family in the units of some rows.
@@ -100,7 +84,7 @@ class Gaussians(Family):
         centre = about + weights @ (points - about) / weights.sum()
         deviations = np.sqrt(weights @ (points - centre) ** 2 / weights.sum())
         unit = np.where(deviations > 0, deviations, 1.0)
-        if self.shape == "spherical":
+        if self.name.endswith("spherical"):
             unit = np.full(len(unit), np.sqrt(np.mean(deviations**2)) or 1.0)
         sizes = np.abs(centre) + 10 * deviations  # of nearly all rows
         rounding = 1e-13 + (np.finfo(np.float64).eps * sizes / unit) ** 2  # of sums of squares
@@ -112,13 +96,15 @@ class Gaussians(Family):
 
     def retyped(self, name: str, variance: float | None = None) -> Gaussians:
         """Return the family of another covariance type in the same units."""
-        found, d = replace(self, name=name, variance=variance), self.d
-        second = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[found.shape]
-        floor = np.broadcast_to(self.floor, d)
-        if found.shape == "spherical":
-            floor = floor.mean(keepdims=True)
-        n_own = 1 + d + (0 if found.tied else second)
-        return replace(found, floor=floor, n_own=n_own, n_features=1 + d + second)
+        d, tied = len(self.centre), name.startswith("tied")
+        shape = "full" if name == "tied" else name.removeprefix("tied_")
+        second = {"full": d * (d + 1) // 2, "diag": d, "spherical": 1}[shape]
+        floor, per_variance = np.broadcast_to(self.floor, d), 1
+        if shape == "spherical":
+            floor, per_variance = floor.mean(keepdims=True), d
+        found = replace(self, name=name, variance=variance, d=d, shape=shape, tied=tied)
+        found = replace(found, n_own=1 + d + (0 if tied else second), n_features=1 + d + second)
+        return replace(found, floor=floor, per_variance=per_variance)
 
     def features(self, block: Block) -> Array:
         """Return 1, z and the products of columns."""
@@ -148,7 +134,7 @@ class Gaussians(Family):
         means = sums[..., 1 : 1 + self.d] / sizes
         total = rest if self.n_own == 1 + self.d else sums[..., 1 + self.d :].sum(-2)
         within: Floats = (total - (sizes * self._second(means)).sum(-2)) / sizes.sum(-2)
-        within = within[..., None, :] / self._per_variance
+        within = within[..., None, :] / self.per_variance
         return within if self.shape == "full" else np.maximum(within, self.floor)
 
     def estimate(self, sums: Floats, shared: Any) -> Parameters:
@@ -161,7 +147,7 @@ class Gaussians(Family):
             # a component with fewer rows than its covariance needs borrows the missing ones
             needed = self.d + 2 if self.shape == "full" else 3
             missing = np.clip(needed - sizes, 0, needed)
-            within = sizes * within / self._per_variance + missing * shared
+            within = sizes * within / self.per_variance + missing * shared
             within = within / (sizes + missing)
         least = self._least(shared)
         if self.shape == "full":
@@ -236,7 +222,7 @@ class Gaussians(Family):
         if self.shape == "full":  # squares of the diagonal of Cholesky factors
             factors = np.linalg.cholesky(variances)
             variances = np.diagonal(factors, 0, -2, -1) ** 2
-        logs = np.log(variances).sum(-1, keepdims=True) * self._per_variance
+        logs = np.log(variances).sum(-1, keepdims=True) * self.per_variance
         return np.asarray(-0.5 * (logs + self.d * LOG_2PI))
 
     def split_scores(self, features: Floats, weights: Floats) -> Floats:
@@ -290,7 +276,7 @@ class Gaussians(Family):
             within = upper_triangle(within[:, varying][:, :, varying] / self._squared_units)
         else:
             within = within[:, varying] if self.shape == "diag" else within[:, None]
-            within = within * self._per_variance / self._squared_units
+            within = within * self.per_variance / self._squared_units
         second = within + self._second(z)
         return np.column_stack([np.ones(len(z)), z, second])[:, : self.n_own] * sizes[:, None]
 

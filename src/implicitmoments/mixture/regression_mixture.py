@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, to_numpy
-from implicitmoments.estimator import FEATURES, as_floats
+from implicitmoments.estimator import as_floats
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.estimator import MixtureEstimator, saved_attributes, tables_of
 from implicitmoments.mixture.family import Family
@@ -193,19 +193,9 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "fit_intercept": ["boolean"],
         "noise_type": [words("shared", "separate")],
     }
-    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "weights": ("weights_", "weight_errors_"),
-        "coef": ("coef_", "coef_errors_"),
-        "intercept": ("intercept_", "intercept_errors_"),
-        "noise": ("noise_", "noise_errors_"),
-        "freedom": ("degrees_of_freedom_", "degrees_of_freedom_errors_"),
-    }
+    parameters = ("weights", "coef", "intercept", "noise", "degrees_of_freedom")
     saved: ClassVar[Mapping[str, Any]] = saved_attributes(parameters, _near=NearLines | None)
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = tables_of(
-        "Lines",
-        parameters,
-        {"weight": "weights", "noise": "noise", "intercept": "intercept", FEATURES: "coef"},
-    )
+    tables = tables_of("Lines", "weights", "noise", "intercept", "coef")
     _initial = "lines"
     captions: ClassVar[Mapping[str, str]] = {
         "spectra": "",

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import Floats
-from implicitmoments.estimator import FEATURES
 from implicitmoments.mixture.estimator import Fit, saved_attributes, tables_of
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
@@ -137,18 +136,11 @@ class SphericalMixture(GaussianEstimator):
     random_state: RandomState = None
     rows_per_block: int | None = None
 
-    parameters: ClassVar[Mapping[str, tuple[str, str]]] = {
-        **GaussianEstimator.parameters,
-        "covariances": ("variance_", "variance_errors_"),
-    }
+    parameters = ("weights", "means", "variance")
     saved: ClassVar[Mapping[str, Any]] = saved_attributes(
         parameters, decoded_components_=Components | None, _near=Near | None
     )
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = tables_of(
-        "Components",
-        parameters,
-        {"weight": "weights", "variance": "covariances", FEATURES: "means"},
-    )
+    tables = tables_of("Components", "weights", "variance", "means")
     allowed: ClassVar[Mapping[str, list[Any]]] = {
         **GaussianEstimator.allowed,
         "variance": [Interval(Real, 0, None, closed="neither"), None],

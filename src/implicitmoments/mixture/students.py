@@ -138,12 +138,13 @@ class Students(Family):
 
     def to_user(self, parameters: Parameters) -> Parameters:
         """Return those of the family in the user's units, and ν."""
-        return self.base.to_user(parameters) | {"freedom": parameters["freedom"][..., 0, 0]}
+        freedom = parameters["freedom"][..., 0, 0]
+        return self.base.to_user(parameters) | {"degrees_of_freedom": freedom}
 
     def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
         """Return sums of rows with these parameters."""
         inner = self.base.sums_of(given, sizes)
-        return np.column_stack([sizes, inner, mean_at(given["freedom"]) * sizes])
+        return np.column_stack([sizes, inner, mean_at(given["degrees_of_freedom"]) * sizes])
 
     def left_out(self) -> Places:
         """Return those of the family."""
