@@ -12,7 +12,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, as_like, machine_epsilon, move_like, namespace_of, to_numpy
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    as_like,
+    machine_epsilon,
+    move_like,
+    namespace_of,
+    to_numpy,
+)
 from implicitmoments.estimator import (
     FEATURES,
     Check,
