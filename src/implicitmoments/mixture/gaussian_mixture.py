@@ -472,6 +472,8 @@ def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
             template = "`{name}_init` has the shape {shape}, expected {expected}"
             values = {"name": name, "shape": array.shape, "expected": expected}
             raise InputError("init_of_wrong_shape", template, **values)
+        if name == "precisions":  # infinite for columns that do not vary, which are left out
+            array = np.where(array == math.inf, 1.0, array)
         assert_all_finite(array, input_name=f"{name}_init")
         found[name] = array
     weights = found.get("weights", np.ones(1))
