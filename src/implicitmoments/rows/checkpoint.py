@@ -23,9 +23,6 @@ from implicitmoments.rows.passes import Sums
 if TYPE_CHECKING:
     from implicitmoments.rows.rows import Rows
 
-DIGEST_ROWS = 256  # rows by which a checkpoint knows a table
-SEED, KEY, ORDER = "seed", "key", "column-major"  # entries of the header
-
 
 class Checkpoint:
     """State of one fit, which an interrupted fit goes on from.
@@ -57,7 +54,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], key: Mapping[str, str], like: Any) -> None:
         self.path, self._like = Path(path), like
-        self._header = {KEY: json.dumps(dict(key), sort_keys=True)}
+        self._header = {"key": json.dumps(dict(key))}
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
         self._loop, self._numbers = 0, count()
         if self.path.exists():
@@ -71,7 +68,7 @@ class Checkpoint:
             with safe_open(self.path, framework="np") as file:
                 self._header = dict(file.metadata() or {})
                 self._arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            was = json.loads(self._header[KEY])
+            was = json.loads(self._header["key"])
         except (SafetensorError, OSError, KeyError, ValueError) as reason:
             template = "{path} is not a checkpoint, or damaged; delete it, or give another path"
             raise InputError("checkpoint_unreadable", template, path=str(self.path)) from reason
@@ -82,14 +79,12 @@ class Checkpoint:
             template += "or give another path"
             values = {"path": str(self.path), "differing": differing}
             raise InputError("checkpoint_of_another_fit", template, **values)
-        for name in json.loads(self._header.get(ORDER, "[]")):
-            self._arrays[name] = np.asfortranarray(self._arrays[name])
 
     def seed(self, draw: Callable[[], int]) -> int:
         """Return the seed of the fit that was interrupted, or draw one."""
-        if SEED not in self._header:
-            self._header[SEED] = str(draw())
-        return int(self._header[SEED])
+        if "seed" not in self._header:
+            self._header["seed"] = str(draw())
+        return int(self._header["seed"])
 
     def sums(self, what: str, run: Callable[[], Sums]) -> Sums:
         """Return the sums of the next pass, from the file or by ``run()``."""
@@ -115,29 +110,29 @@ class Checkpoint:
     def _recall(self, prefix: str) -> Sums | None:
         found: Sums = {}
         for name, array in self._arrays.items():
-            if not name.startswith(prefix):
-                continue
-            kind, _, own = name.removeprefix(prefix).partition(" ")
-            value: Any = np.array(array)  # a copy, in which callers compute
-            if kind == "number":
-                value = array.item()
-            elif kind == "foreign":
-                device = array_api_compat.device(self._like)
-                value = namespace_of(self._like).asarray(array, device=device)
-            found[own] = value
+            if name.startswith(prefix):
+                kind, _, own = name.removeprefix(prefix).partition(" ")
+                value: Any = np.array(array)  # a copy, in which callers compute
+                if kind == "foreign":
+                    device = array_api_compat.device(self._like)
+                    value = namespace_of(self._like).asarray(value, device=device)
+                found[own] = value.item() if kind == "number" else value
+                if kind == "turned":
+                    found[own] = value.T
         return found or None
 
     def _keep(self, prefix: str, sums: Mapping[str, Any]) -> None:
         for name, value in sums.items():
-            kind = "number" if np.ndim(value) == 0 and not hasattr(value, "dtype") else "array"
-            if array_api_compat.is_array_api_obj(value) and not isinstance(value, np.ndarray):
-                kind = "array" if isinstance(value, np.generic) else "foreign"
-            self._arrays[f"{prefix}{kind} {name}"] = np.array(to_numpy(value))
-        by_columns = [n for n, a in self._arrays.items() if a.ndim > 1 and a.flags.fnc]
-        header = {**self._header, ORDER: json.dumps(by_columns)}
-        content = save({n: np.asarray(a, order="C") for n, a in self._arrays.items()}, header)
+            array, kind = np.asarray(to_numpy(value)), "array"
+            if not hasattr(value, "dtype"):
+                kind = "number"
+            elif not isinstance(value, np.ndarray | np.generic):
+                kind = "foreign"
+            elif array.flags.fnc:  # in column-major order, on which the bits of products depend
+                array, kind = array.T, "turned"
+            self._arrays[f"{prefix}{kind} {name}"] = np.array(array, order="C")
         new = self.path.with_name(f".{self.path.name}.new")
-        new.write_bytes(content)
+        new.write_bytes(save(self._arrays, self._header))
         os.replace(new, self.path)
 
 
@@ -149,8 +144,7 @@ def open_checkpoint(path: Any, estimator: Any, rows: Rows) -> Checkpoint:
         key.pop("random_state", None)  # its seed is in the file
     key["class"], key["shape"] = type(estimator).__name__, f"{rows.n} x {rows.n_features}"
     digest = hashlib.sha256()
-    few = np.arange(min(rows.n, DIGEST_ROWS))
-    block = rows.map_block(rows.table.take(few))
+    block = rows.map_block(rows.table.take(np.arange(min(rows.n, 256))))
     for name in sorted(block):
         digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
     key["rows"] = digest.hexdigest()
@@ -163,11 +157,8 @@ def _describe(value: Any) -> str:
         return f"{_describe(value.func)} {value.args} {value.keywords}"
     if hasattr(value, "__code__"):
         code = value.__code__
-        words = f"{code.co_code.hex()} {code.co_consts} {code.co_names}"
-        return f"{value.__qualname__} {hashlib.sha256(words.encode()).hexdigest()}"
+        return f"{value.__qualname__} {code.co_code.hex()} {code.co_consts} {code.co_names}"
     if array_api_compat.is_array_api_obj(value):
         array = np.ascontiguousarray(to_numpy(value))
         return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
-    if isinstance(value, Mapping):
-        return str({name: _describe(each) for name, each in value.items()})
     return getattr(value, "__qualname__", None) or repr(value)
