@@ -15,9 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicitmoments.arrays import (
     LARGEST,
-    as_real_array,
     check_unmasked,
-    move_like,
     refuse_large,
     sizes_of,
     to_numpy,
@@ -27,15 +25,19 @@ from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
 from implicitmoments.rows.draws import as_seed
 from implicitmoments.rows.file_table import open_file, spool_blocks
-from implicitmoments.rows.passes import Block, Progress, Sums, threads_for_folds, weights_of
+from implicitmoments.rows.passes import (
+    Block,
+    Progress,
+    Sums,
+    take_rows,
+    threads_for_folds,
+    weights_of,
+)
 from implicitmoments.rows.rows import Census, Drawn, Rows
-from implicitmoments.rows.table import ArrayTable, Table, check_cells
+from implicitmoments.rows.table import ARGUMENTS, ArrayTable, Table, check_cells, checked_block
 from implicitmoments.validation import check_progress
 
 CheckpointPath: TypeAlias = str | PathLike[str] | None
-
-PRECISIONS = (np.float64, np.float32)  # kept as given; other types become float64
-MOST_COUNTED = 2**53  # whole numbers that a double distinguishes
 
 
 @contextmanager
@@ -83,16 +85,18 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     if type(X).__name__ == "LazyFrame":
         X = X.collect()
     with ExitStack() as stack:
-        columns = (y if labelled else None, sample_weight)
+        y = y if labelled else None
+        given = {"X": X, "y": y, "sample_weight": sample_weight}
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike)
         if paths or isinstance(X, Rows | Table | str | PathLike | Iterator) or is_dask(X):
             names = None if reset else getattr(estimator, "feature_names_in_", None)
-            rows = Rows.of(_open_table(X, *columns, names, stack))
+            rows = Rows.of(_open_table(X, y, sample_weight, names, stack))
             _check_table(estimator, rows, reset, labelled)
         elif is_array_api_obj(X) and not is_numpy_array(X):
-            rows = Rows(_from_foreign(estimator, X, *columns, reset))
+            rows = Rows(ArrayTable.of(_from_foreign(estimator, given, reset)))
         else:
-            rows = Rows(_from_checked_arrays(estimator, X, *columns, labelled, reset, fewest))
+            block = _from_arrays(estimator, given, labelled, reset, fewest)
+            rows = Rows(ArrayTable.of(block))
         if rows.n < fewest:
             template = "Found array with {n_rows} sample(s) while a minimum of {fewest} "
             template += "is required"
@@ -119,14 +123,14 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
     own = None if names is None else list(names)
     if is_dask(X):
         return DaskTable(X, y=y, counts=sample_weight, columns=own)
-    if isinstance(X, Rows | Table | Iterator):
-        for name, column in (("y", y), ("sample_weight", sample_weight)):
-            if column is not None:
-                template = "`{name}` was given with a table or blocks of rows, which have "
-                template += "columns of their own; add it there"
-                raise InputError("column_beside_rows", template, name=name)
-        return stack.enter_context(spool_blocks(X)) if isinstance(X, Iterator) else X
     columns: dict[str, Any] = {"y": y, "sample_weight": sample_weight}
+    if isinstance(X, Rows | Table | Iterator):
+        beside = [name for name, column in columns.items() if column is not None]
+        if beside:
+            template = "`{name}` was given with a table or blocks of rows, which have "
+            template += "columns of their own; add it there"
+            raise InputError("column_beside_rows", template, name=beside[0])
+        return stack.enter_context(spool_blocks(X)) if isinstance(X, Iterator) else X
     try:
         return stack.enter_context(open_file(X, columns=own, **columns))
     except InputError as error:
@@ -148,60 +152,50 @@ def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> Non
         estimator.columns_in_ = dict(rows.table.columns)
 
 
-def _from_checked_arrays(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, labelled: bool, reset: bool, fewest: int
-) -> Table:
+def _from_arrays(
+    estimator: Any, given: dict[str, Any], labelled: bool, reset: bool, fewest: int
+) -> Block:
     """Return arrays as scikit-learn validates them; an error names the cell it is about."""
-    given = {"X": X, "y": y, "sample_weight": sample_weight}
     for name, array in given.items():
         check_unmasked(array, name)
+    # single and double precision are kept; other types become float64
+    how = {"dtype": (np.float64, np.float32), "reset": reset, "ensure_min_samples": fewest}
+    X, y, weights = given.values()
     try:
-        return _from_arrays(estimator, X, y, sample_weight, labelled, reset, fewest)
+        if labelled:
+            X, y = validate_data(estimator, X, y, y_numeric=True, **how)
+        else:
+            X = validate_data(estimator, X, **how)
+        if weights is not None:
+            how = {"dtype": X.dtype, "ensure_non_negative": True}
+            weights = _check_sample_weight(weights, X, **how)
     except (ValueError, TypeError):
         for name, array in given.items():
             check_cells(name, array)
         raise
+    block = {"x": X} | ({"y": np.asarray(y, dtype=X.dtype)} if labelled else {})
+    if weights is None:
+        return block
+    block["counts"] = weights
+    return take_rows(block, weights > 0) if weights.any() else block
 
 
-def _from_arrays(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, labelled: bool, reset: bool, fewest: int
-) -> Table:
-    how = {"dtype": PRECISIONS, "reset": reset, "ensure_min_samples": fewest}
-    columns = {}
-    if labelled:
-        X, y = validate_data(estimator, X, y, y_numeric=True, **how)
-        columns["y"] = np.asarray(y, dtype=X.dtype)
-    else:
-        X = validate_data(estimator, X, **how)
-    if sample_weight is not None:
-        counts = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-        columns["counts"] = counts
-        if counts.any():  # otherwise it is refused below
-            kept = counts > 0
-            X, columns = X[kept], {name: column[kept] for name, column in columns.items()}
-    return ArrayTable.of({"x": X, **columns})
-
-
-def _from_foreign(estimator: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Table:
-    X = as_real_array(X, "X", 2)
-    _remember(estimator, int(X.shape[1]), None, reset)
-    given = {"y": ("y", y), "counts": ("sample_weight", sample_weight)}
-    columns = {
-        name: move_like(as_real_array(column, label, 1), X)
-        for name, (label, column) in given.items()
-        if column is not None
-    }
-    return ArrayTable(X, **columns)
+def _from_foreign(estimator: Any, given: dict[str, Any], reset: bool) -> Block:
+    """Return arrays of another library than NumPy."""
+    columns = zip(ARGUMENTS, given.values(), strict=True)
+    block = checked_block({name: column for name, column in columns if column is not None})
+    _remember(estimator, int(block["x"].shape[1]), None, reset)
+    return block
 
 
 def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
     block = next(rows.blocks(whole=True))
-    for name in ("x", "y"):
-        smallest, largest = sizes_of(block["x"])
-        size = np.abs(np.atleast_2d(to_numpy(block[name]).T) if name in block else np.ones((1, 1)))
-        top, middle = size.max(axis=1, initial=0.0), np.median(size, axis=1)
-        refuse_large(name, found=bool(np.any(middle > largest)), largest=largest)
+    smallest, largest = sizes_of(block["x"])
+    for name in {"x", "y"} & set(block):
+        size = np.abs(to_numpy(block[name])).reshape(int(block["x"].shape[0]), -1)
+        refuse_large(name, found=bool(np.any(np.median(size, axis=0) > largest)), largest=largest)
+        top = size.max(axis=0)
         lost = np.flatnonzero((top > 0) & (top < smallest))
         if len(lost):
             template = "{column} of {name} has no entry above {smallest:g}, and smaller squares "
@@ -213,12 +207,11 @@ def _check_sizes(rows: Rows) -> None:
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
     """Store the number and names of the features, or compare with the stored ones."""
     if reset:
-        vars(estimator).pop("columns_in_", None)
+        for name in ("columns_in_", "feature_names_in_"):
+            vars(estimator).pop(name, None)
         estimator.n_features_in_ = n_features
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
         return
     check_n_features(estimator, n_features)
     expected = getattr(estimator, "feature_names_in_", None)
@@ -231,32 +224,30 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
 
 def check_n_features(estimator: Any, n_features: int) -> None:
     """Raise unless rows have as many features as those of the fit."""
-    if n_features != estimator.n_features_in_:
-        raise InputError(
-            "wrong_n_features",
-            "X has {n_features} features, but {kind} is expecting {expected} features as input",
-            n_features=n_features,
-            kind=type(estimator).__name__,
-            expected=estimator.n_features_in_,
-        )
+    expected = estimator.n_features_in_
+    if n_features != expected:
+        template = "X has {n_features} features, but {kind} is expecting {expected} features as "
+        template += "input"
+        values = {"n_features": n_features, "kind": type(estimator).__name__, "expected": expected}
+        raise InputError("wrong_n_features", template, **values)
 
 
 def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     """Scale weights to mean 1 if it is smaller, or if they are no counts.
 
-    Weights that are not whole numbers, or more than can be counted, are proportions: a larger
+    Weights that are not whole numbers, or more than a double can count, are proportions: a larger
     total would pass for more rows, and buy components.
     """
     if not rows.weighted_rows:
         return rows
     sums = rows.table.fold(_sum_weights, rows.block_size())
     total, n = float(sums["total"]) * rows.weights, int(sums["n"])
-    refuse_large("sample_weight", found=bool(sums["large"]))
+    refuse_large("sample_weight", found=bool(sums["largest"]))
     if sums["negative"] or not n:
         template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
         what = "negative entries" if sums["negative"] else "no entry above 0"
         raise InputError("weights_invalid", template, what=what)
-    if not as_counts and (total < n or sums["parts"] or total > MOST_COUNTED):
+    if not as_counts and (total < n or sums["parts"] or total > 2**53):
         rows, total = rows.weighted(n / total), float(n)
     return rows if rows.keep else replace(rows, known=Census(n, total))
 
@@ -265,7 +256,7 @@ def _sum_weights(block: Block) -> Sums:
     weights = np.asarray(to_numpy(weights_of(block)), dtype=np.float64)
     return {
         "total": np.minimum(weights, LARGEST).sum(),
-        "large": np.count_nonzero(weights > LARGEST),
+        "largest": np.count_nonzero(weights > LARGEST),
         "n": np.count_nonzero(weights > 0),
         "negative": np.count_nonzero(weights < 0),
         "parts": np.count_nonzero(weights != np.round(weights)),
