@@ -6,13 +6,15 @@ import sys
 import numpy as np
 import pytest
 
-from implicitmoments.rows import ArrayTable, Rows, fold_blocks, threads_for_folds
+from implicitmoments.arrays import threads_for_folds
+from implicitmoments.rows import ArrayTable, Rows, fold_blocks
 
 OF_FOLDS = """
 import threading
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
-from implicitmoments.rows import ArrayTable, threads_for_folds
+from implicitmoments.arrays import threads_for_folds
+from implicitmoments.rows import ArrayTable
 
 def blas_threads():
     return max(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")

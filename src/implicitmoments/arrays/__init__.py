@@ -1,6 +1,7 @@
 """Arrays of any array-API library: namespaces, and kernels for linear algebra and hashing."""
 
 from implicitmoments.arrays.kernels import (
+    allowed_threads,
     descending_eigh,
     dot_rows,
     gram,
@@ -11,6 +12,7 @@ from implicitmoments.arrays.kernels import (
     outer_rows,
     pair_rows,
     row_keys,
+    threads_for_folds,
     turned,
 )
 from implicitmoments.arrays.namespace import (

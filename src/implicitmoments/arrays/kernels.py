@@ -1,11 +1,17 @@
-"""Kernels: linear algebra and hashes of rows, in any array library."""
+"""Kernels: linear algebra and hashes of rows, in any array library, and threads of BLAS."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import array_api_compat
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from implicitmoments.arrays.namespace import (
     Array,
@@ -222,3 +228,86 @@ def _bits(values: Any) -> Array:
         return bits
     on_host = to_numpy(values).view(np.int64)
     return xp.asarray(on_host, device=array_api_compat.device(values))
+
+
+class BlasThreads:
+    """Threads of BLAS, which belong to the process: one limit for all threads that fit or predict.
+
+    It is set by the first of overlapping holders, and the last one restores what was before.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self._holders: list[object] = []
+        self._before: list[tuple[Any, int]] = []
+
+    @cached_property
+    def libraries(self) -> list[Any]:
+        """The controllers of BLAS libraries: finding them takes milliseconds."""
+        return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Limit BLAS to one thread."""
+        holder = object()
+        try:  # begins before the limit is set: an interruption at any point releases it
+            with self.lock:
+                if not self._holders:
+                    self._before = [(library, library.num_threads) for library in self.libraries]
+                    self._set([(library, 1) for library in self.libraries])
+                self._holders.append(holder)
+            yield
+        finally:
+            with self.lock:
+                self._holders = [other for other in self._holders if other is not holder]
+                if not self._holders:  # a library of more threads was changed by the user since
+                    self._set([each for each in self._before if each[0].num_threads == 1])
+                    self._before = []
+
+    def _set(self, limits: Sequence[tuple[Any, int]]) -> None:
+        """Set the threads of libraries from any thread of the process.
+
+        From version 3.8 on, threadpoolctl ignores all threads but the first that has set those of
+        OpenBLAS, until that ends.
+        """
+        for library, n_threads in limits:
+            release = getattr(library, "clear_controlling_thread", lambda **_: None)
+            release(force=True)
+            library.set_num_threads(n_threads)
+            release(force=True)
+
+
+BLAS = BlasThreads()
+_threads_of_folds: ContextVar[int | None] = ContextVar("threads of folds", default=None)
+
+
+def allowed_threads() -> int:
+    """Return the number of threads that the user, joblib or the machine allows BLAS.
+
+    While another thread of the process is in a fit, that is one: it has the others.
+    """
+    given = _threads_of_folds.get()
+    if given is not None:
+        return given
+    with BLAS.lock:
+        return max((library.num_threads for library in BLAS.libraries), default=1)
+
+
+@contextmanager
+def threads_for_folds(n_threads: int | None = None) -> Iterator[None]:
+    """Give folds the threads that BLAS may use, and BLAS one, for as long as it is open.
+
+    For fits whose products are small: threads of BLAS would only wait for one another.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Threads of a fold; those that BLAS may use by default, and 1 where folds themselves run in
+        threads, as tasks of Dask do.
+    """
+    token = _threads_of_folds.set(allowed_threads() if n_threads is None else n_threads)
+    try:
+        with BLAS.limited():
+            yield
+    finally:
+        _threads_of_folds.reset(token)

@@ -12,10 +12,8 @@ from implicitmoments.rows.draws import (
     RowDraws,
     as_seed,
     draw_numbers,
-    shares_of,
 )
 from implicitmoments.rows.file_table import FileTable, open_file
-from implicitmoments.rows.formats import MissingLibraryError, TextFormat, require
 from implicitmoments.rows.inputs import CheckpointPath, check_n_features, open_rows
 from implicitmoments.rows.outliers import (
     SMALLEST_COMPONENT,
@@ -28,24 +26,21 @@ from implicitmoments.rows.outliers import (
     near_rule,
     probe_rows,
 )
-from implicitmoments.rows.passes import (
+from implicitmoments.rows.rows import Rows, Rule, restore_columns, shares_of
+from implicitmoments.rows.table import (
     DEFAULT_BUDGET,
+    ArrayTable,
     Block,
+    GeneratedTable,
     MemoryBudget,
     Progress,
     Sums,
+    Table,
     blocks,
     fold_blocks,
     join_labels,
     take_rows,
-    threads_for_folds,
     weights_of,
-)
-from implicitmoments.rows.rows import Rows, Rule, restore_columns
-from implicitmoments.rows.table import (
-    ArrayTable,
-    GeneratedTable,
-    Table,
 )
 from implicitmoments.rows.whitening import (
     KOLMOGOROV_CHANCE,

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from implicitmoments.arrays import namespace_of, to_numpy
 from implicitmoments.notes import InputError
-from implicitmoments.rows.passes import Sums
+from implicitmoments.rows.table import Sums
 
 if TYPE_CHECKING:
     from implicitmoments.rows.rows import Rows

@@ -10,18 +10,23 @@ from uuid import uuid4
 import array_api_compat
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, as_real_array
+from implicitmoments.arrays import Array, Floats, as_real_array, threads_for_folds
 from implicitmoments.notes import InputError
 from implicitmoments.rows.draws import Integers
 from implicitmoments.rows.formats import require
-from implicitmoments.rows.passes import After, Block, Measure, Sums, add_sums, threads_for_folds
 from implicitmoments.rows.table import (
+    After,
     ArrayTable,
+    Block,
+    Measure,
+    Sums,
     Table,
+    add_sums,
     check_cells,
     checked_block,
     in_blocks_of,
     take_places,
+    text_columns,
 )
 
 DaskArray: TypeAlias = Any  # Dask ships no types
@@ -208,7 +213,7 @@ def _as_numbers(part: Any, dtype: np.dtype[Any]) -> Any:
     try:
         return part.astype(dtype)
     except (TypeError, ValueError):
-        check_cells("X", part)
+        check_cells("X", text_columns("X", part))
         raise
 
 

@@ -6,23 +6,14 @@ from enum import IntEnum
 from itertools import pairwise
 from numbers import Integral
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    as_double,
-    key_shares,
-    move_like,
-    namespace_of,
-    row_keys,
-)
+from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
-from implicitmoments.rows.passes import Block
 from implicitmoments.validation import check_parameter
 
 # a module is ``np.random``, NumPy's global generator
@@ -175,41 +166,3 @@ def draw_numbers(
         quota = n * high // n_rows - n * low // n_rows
         drawn.append(low + np.sort(rng.choice(high - low, quota, replace=False)))
     return np.concatenate(drawn)
-
-
-class KeyGrid(NamedTuple):
-    """A grid of points, by which rows have keys that do not depend on the units of the columns.
-
-    An offset of 1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the
-    grid in one of thousands of rows.
-    """
-
-    center: Floats  # (d,), in columns of the table
-    steps: Floats  # (d,), to a unit of the column; 0 for one that does not vary
-
-
-def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:
-    """Return the keys (n,) of rows of an unmapped block: its own, or those of its content.
-
-    The operations are of single numbers: a key does not depend on the block.
-    """
-    if "key" in block:
-        return block["key"]
-    if grid is None:
-        return row_keys(block["x"])
-    x = as_double(block["x"])
-    places = (x - move_like(grid.center, x)) * move_like(grid.steps, x)
-    xp = namespace_of(x)
-    return row_keys(xp.abs(xp.round(places)))
-
-
-def shares_of(block: Block, n_shares: int, grid: KeyGrid | None = None) -> Array:
-    """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
-    return key_shares(keys_of(block, grid), n_shares)
-
-
-def in_share(share: int, n_shares: int, out: bool, grid: KeyGrid | None, block: Block) -> Array:
-    """Return which rows of a block are in a share; with ``out`` those that are in another."""
-    shares = shares_of(block, n_shares, grid)
-    kept: Array = shares != share if out else shares == share
-    return kept

@@ -30,8 +30,15 @@ from implicitmoments.rows.formats import (
     open_parquet,
     open_part,
 )
-from implicitmoments.rows.passes import Block
-from implicitmoments.rows.table import ARGUMENTS, Table, check_cells, checked_block, in_blocks_of
+from implicitmoments.rows.table import (
+    ARGUMENTS,
+    Block,
+    Table,
+    check_cells,
+    checked_block,
+    in_blocks_of,
+    text_columns,
+)
 from implicitmoments.validation import unnamed_columns
 
 FilePath: TypeAlias = str | os.PathLike[str]
@@ -342,7 +349,8 @@ def _blocks_of(
             block = checked_block(columns, first_row)
         except (ValueError, TypeError):
             for role, column in columns.items():
-                check_cells(ARGUMENTS.get(role, role), column)
+                label = ARGUMENTS.get(role, role)
+                check_cells(label, text_columns(label, column))
             raise
         named = list(getattr(x, "column_names", getattr(x, "columns", ())))
         names = named if named and all(isinstance(name, str) for name in named) else None

@@ -8,7 +8,7 @@ import io
 import json
 import mmap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from implicitmoments.notes import CodedError, InputError
-from implicitmoments.rows.passes import blocks
+from implicitmoments.rows.table import blocks, check_cells
 from implicitmoments.validation import unnamed_columns
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
@@ -127,32 +127,21 @@ def open_csv(path: Path, text: TextFormat, *, front_bytes: int = 2**20) -> Part:
             for batch in stream_of(kinds):
                 yield numbers_of(pa, batch, columns)
         except Exception as reason:
+            first = 0
             with suppress(pa.ArrowException, OSError, UnicodeError):
-                cells = stream_of(dict.fromkeys(columns, pa.string()))
-                check_text(cells, str(path), columns, missing, decimal)
+                for batch in stream_of(dict.fromkeys(columns, pa.string())):
+                    cells = {name: batch.column(name).to_pylist() for name in columns}
+                    check_cells(str(path), cells, first, number, advice)
+                    first += batch.num_rows
             raise unreadable(path, reason) from reason
 
+    def number(cell: str) -> None:
+        if cell not in missing and not is_number(cell, decimal):
+            raise ValueError
+
+    advice = "select the numeric columns with `columns`, encode categories as numbers, or set "
+    advice += "`sep`, `decimal` or `na_values`"
     return Part(str(path), names, has_names, tables)
-
-
-def check_text(
-    batches: Iterable[Any], file: str, columns: Sequence[str], missing: Sequence[str], decimal: str
-) -> None:
-    """Raise for the first cell of a text file that is no number."""
-    first = 0
-    for batch in batches:
-        for name in columns:
-            for row, cell in enumerate(batch.column(name).to_pylist(), first):
-                if cell not in (None, *missing) and not is_number(cell, decimal):
-                    template = (
-                        "{file}: column {column!r} holds {cell!r} in row {row}, expected a "
-                        "number (the first row is row 0); select the numeric columns with "
-                        "`columns`, encode categories as numbers, or set `sep`, `decimal` or "
-                        "`na_values`"
-                    )
-                    values = {"column": name, "cell": cell[:80], "row": row}
-                    raise InputError("cell_not_a_number", template, file=file, **values)
-        first += batch.num_rows
 
 
 def cells_of(text: str, sep: str) -> list[list[str]]:

@@ -18,6 +18,7 @@ from implicitmoments.arrays import (
     check_unmasked,
     refuse_large,
     sizes_of,
+    threads_for_folds,
     to_numpy,
 )
 from implicitmoments.notes import InputError
@@ -25,16 +26,20 @@ from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
 from implicitmoments.rows.draws import as_seed
 from implicitmoments.rows.file_table import open_file, spool_blocks
-from implicitmoments.rows.passes import (
+from implicitmoments.rows.rows import Census, Drawn, Rows
+from implicitmoments.rows.table import (
+    ARGUMENTS,
+    ArrayTable,
     Block,
     Progress,
     Sums,
+    Table,
+    check_cells,
+    checked_block,
     take_rows,
-    threads_for_folds,
+    text_columns,
     weights_of,
 )
-from implicitmoments.rows.rows import Census, Drawn, Rows
-from implicitmoments.rows.table import ARGUMENTS, ArrayTable, Table, check_cells, checked_block
 from implicitmoments.validation import check_progress
 
 CheckpointPath: TypeAlias = str | PathLike[str] | None
@@ -171,7 +176,7 @@ def _from_arrays(
             weights = _check_sample_weight(weights, X, **how)
     except (ValueError, TypeError):
         for name, array in given.items():
-            check_cells(name, array)
+            check_cells(name, text_columns(name, array))
         raise
     block = {"x": X} | ({"y": np.asarray(y, dtype=X.dtype)} if labelled else {})
     if weights is None:

@@ -25,7 +25,8 @@ from implicitmoments.arrays import (
     to_numpy,
 )
 from implicitmoments.rows.draws import Integers, draw_numbers
-from implicitmoments.rows.passes import (
+from implicitmoments.rows.rows import Census, Rows, Rule, count_rows
+from implicitmoments.rows.table import (
     DEFAULT_BUDGET,
     Block,
     Sums,
@@ -33,7 +34,6 @@ from implicitmoments.rows.passes import (
     join_labels,
     take_rows,
 )
-from implicitmoments.rows.rows import Census, Rows, Rule, count_rows
 
 SMALLEST_COMPONENT = 0.02  # of an equal share of the rows: moments show no lighter one
 FEWEST = 6  # rows of a far group: fewer may be errors that are alike, and show no variance

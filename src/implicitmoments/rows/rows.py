@@ -15,24 +15,28 @@ from implicitmoments.arrays import (
     Floats,
     as_double,
     index_like,
+    key_shares,
     move_like,
     namespace_of,
     row_keys,
     to_numpy,
 )
 from implicitmoments.notes import InputError
-from implicitmoments.rows.draws import Integers, KeyGrid, draw_numbers, in_share, keys_of
-from implicitmoments.rows.passes import (
+from implicitmoments.rows.draws import Integers, draw_numbers
+from implicitmoments.rows.table import (
     DEFAULT_BUDGET,
+    ArrayTable,
     Block,
     Measure,
     MemoryBudget,
     Progress,
     Sums,
+    Table,
+    join_blocks,
+    take_places,
     take_rows,
     weights_of,
 )
-from implicitmoments.rows.table import ArrayTable, Table, join_blocks, take_places
 
 if TYPE_CHECKING:
     from implicitmoments.rows.checkpoint import Checkpoint
@@ -50,6 +54,17 @@ class Census(NamedTuple):
     total: float  # the sum of their weights
 
 
+class KeyGrid(NamedTuple):
+    """A grid of points, by which rows have keys that do not depend on the units of the columns.
+
+    An offset of 1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the
+    grid in one of thousands of rows.
+    """
+
+    center: Floats  # (d,), in columns of the table
+    steps: Floats  # (d,), to a unit of the column; 0 for one that does not vary
+
+
 @dataclass(eq=False)
 class Drawn:
     """The sample of a table that smaller samples are drawn from: one pass serves several."""
@@ -57,7 +72,7 @@ class Drawn:
     seed: int = 0
     table: Table | None = None
     numbers: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    block: Block | None = None
+    block: Block = field(default_factory=dict)
 
     def select(
         self, table: Table, n: int, rng: np.random.Generator | int
@@ -67,13 +82,9 @@ class Drawn:
         if n > most:
             return table.select(draw_numbers(table.n_rows, n, rng))
         if self.table is not table:
-            self.table, self.block = table, None
-            self.numbers = draw_numbers(table.n_rows, most, self.seed)
+            numbers = draw_numbers(table.n_rows, most, self.seed)
+            self.table, self.numbers, self.block = table, numbers, table.take(numbers)
         places = draw_numbers(len(self.numbers), n, rng)
-        if isinstance(table, ArrayTable):
-            return table.select(self.numbers[places])
-        if self.block is None:
-            self.block = table.take(self.numbers)
         return [(self.numbers[places], take_places(self.block, places))]
 
 
@@ -485,3 +496,30 @@ def multiply_maps(one: Any, other: Any) -> Floats | None:
     if one.ndim == other.ndim == 2:
         return np.asarray(one @ other)
     return np.asarray(one[:, None] * other if other.ndim == 2 else one * other)
+
+
+def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:
+    """Return the keys (n,) of rows of an unmapped block: its own, or those of its content.
+
+    The operations are of single numbers: a key does not depend on the block.
+    """
+    if "key" in block:
+        return block["key"]
+    if grid is None:
+        return row_keys(block["x"])
+    x = as_double(block["x"])
+    places = (x - move_like(grid.center, x)) * move_like(grid.steps, x)
+    xp = namespace_of(x)
+    return row_keys(xp.abs(xp.round(places)))
+
+
+def shares_of(block: Block, n_shares: int, grid: KeyGrid | None = None) -> Array:
+    """Return the share of each row of a block, (n,) numbers from 0 on, by its content."""
+    return key_shares(keys_of(block, grid), n_shares)
+
+
+def in_share(share: int, n_shares: int, out: bool, grid: KeyGrid | None, block: Block) -> Array:
+    """Return which rows of a block are in a share; with ``out`` those that are in another."""
+    shares = shares_of(block, n_shares, grid)
+    kept: Array = shares != share if out else shares == share
+    return kept

@@ -1,35 +1,184 @@
-"""Tables: rows that are read in blocks, one after the other, as often as a fit asks."""
+"""Blocks of rows, passes over them, and tables that are read block by block as often as asked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import (
     Array,
+    allowed_threads,
     as_real_array,
     check_finite,
+    device_memory,
     index_like,
     move_like,
     namespace_of,
+    on_host,
+    threads_for_folds,
 )
 from implicitmoments.notes import InputError, InputTypeError
 from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws
-from implicitmoments.rows.passes import (
-    DEFAULT_BUDGET,
-    After,
-    Block,
-    Measure,
-    Sums,
-    blocks,
-    fold_blocks,
-)
 from implicitmoments.validation import check_whole, unnamed_columns
+
+# Columns of some rows by name: "x" (n, d), "y" for labels and "counts" for weights, (n,)
+Block: TypeAlias = Mapping[str, Array]
+Sums: TypeAlias = dict[str, Any]
+Measure: TypeAlias = Callable[[Block], Mapping[str, Any]]
+# after(rows that were summed so far)
+After: TypeAlias = Callable[[int], None]
+# progress(what, rows done, rows in all)
+Progress: TypeAlias = Callable[[str, int, int], None]
+Measured: TypeAlias = Generator[tuple[Block, Mapping[str, Any]], None, None]
+
+
+def blocks(rows: range, rows_per_block: int) -> Iterator[range]:
+    """Cut a range of rows into consecutive ranges of at most ``rows_per_block``.
+
+    Examples
+    --------
+    >>> list(blocks(range(5), 2))
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    check_whole("rows_per_block", rows_per_block, 1)
+    for start in range(rows.start, rows.stop, rows_per_block):
+        yield range(start, min(start + rows_per_block, rows.stop))
+
+
+def add_sums(total: Sums, other: Mapping[str, Any]) -> Sums:
+    """Add named sums to a total; a sum that it does not have is new.
+
+    Examples
+    --------
+    >>> add_sums({"n": 2}, {"n": 3, "x": 1.5})
+    {'n': 5, 'x': 1.5}
+    """
+    for name, value in other.items():
+        total[name] = total[name] + value if name in total else value
+    return total
+
+
+def fold_blocks(
+    pieces: Iterable[Block], measure: Measure, n_blocks: int, after: After | None = None
+) -> Sums:
+    """Sum the results of ``measure`` over blocks, in the order of the rows.
+
+    Blocks are read one after the other. In a pass of many blocks in main memory, as many are
+    measured at a time as BLAS may use threads, each with one thread. Sums are added in the order
+    of the rows, so they have the same bits for any number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pieces = [{"x": np.ones((2, 1))}, {"x": np.ones((1, 1))}]
+    >>> fold_blocks(pieces, lambda block: {"sum": float(block["x"].sum())}, 2)["sum"]
+    3.0
+    """
+    n_threads = allowed_threads()
+    threaded = n_threads > 1 and n_blocks >= 4 * n_threads  # fewer do not repay the threads
+    measured: Measured = (
+        _measure_in_threads(pieces, measure, n_threads)
+        if threaded
+        else ((block, measure(block)) for block in pieces)
+    )
+    total: Sums = {}
+    done = 0
+    with closing(measured):  # an error would keep the threads until its traceback is forgotten
+        for block, sums in measured:
+            add_sums(total, sums)
+            done += int(block["x"].shape[0])
+            if after is not None:
+                after(done)
+    return total
+
+
+def _measure_in_threads(pieces: Iterable[Block], measure: Measure, n_threads: int) -> Measured:
+    """Yield blocks and their sums in order, measured several at a time; on devices one by one."""
+    waiting: deque[tuple[Block, Future[Mapping[str, Any]]]] = deque()
+    with threads_for_folds(1), ThreadPoolExecutor(n_threads) as pool:
+        for block in pieces:
+            waiting.append((block, pool.submit(measure, block)))
+            if len(waiting) > n_threads or not on_host(block["x"]):
+                oldest, sums = waiting.popleft()
+                yield oldest, sums.result()
+        for block, sums in waiting:
+            yield block, sums.result()
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Memory limits of passes over rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [DEFAULT_BUDGET.rows_per_block(width, np.ones(1)) for width in (1, 30, 1_000, 10**6)]
+    [16384, 8738, 2048, 256]
+    """
+
+    cache: int = 2**18  # numbers of a block on the host that stay in the cache: 2 MB of float64
+    block: int = 2**23  # numbers of a block on the host at the most, where rows are wide: 64 MB
+    # numbers of a block on a device, which has no such cache, and where starting an operation
+    # takes longer than carrying it out on few rows: 4 GB, or a 64th of its bytes, so that eight
+    # such arrays of float64 fill it
+    device: int = 2**29
+    # numbers held in memory, of rows or computed from them: 256 MB
+    held: int = 2**25
+
+    # Rows that matrix products need to be near their best; that are enough for anything; and
+    # that even the widest blocks have.
+    GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
+
+    def rows_per_block(self, width: int, like: Array) -> int:
+        """Return the rows per block when ``width`` numbers are computed per row.
+
+        Parameters
+        ----------
+        width : int
+        like : array
+            Of the library and on the device of the rows.
+        """
+        width = max(1, width)
+        if not on_host(like):
+            return max(self.GOOD_ROWS, min(self.device, device_memory(like) // 64) // width)
+        enough = min(self.GOOD_ROWS, self.block // width)
+        return min(max(self.cache // width, enough, self.FEWEST_ROWS), self.MOST_ROWS)
+
+
+DEFAULT_BUDGET = MemoryBudget()
+
+
+def weights_of(block: Block) -> Array:
+    """Return the weight of each row of a block: the number of times that it counts."""
+    counts, x = block.get("counts"), block["x"]
+    return namespace_of(x).ones_like(x[:, 0]) if counts is None else counts
+
+
+def join_labels(block: Block) -> Array:
+    """Return rows (n, d + 1) of points and labels."""
+    x = block["x"]
+    return namespace_of(x).concat([x, block["y"][:, None]], axis=1)
+
+
+def take_rows(block: Block, kept: Array | None) -> Block:
+    """Return the rows of a block that are kept; all for None."""
+    if kept is None:
+        return block
+    xp = namespace_of(kept)
+    (places,) = xp.nonzero(kept)
+    if places.shape[0] == kept.shape[0]:
+        return block
+    return {name: xp.take(column, places, axis=0) for name, column in block.items()}
+
 
 # What estimators call the columns of a block.
 ARGUMENTS = {"x": "X", "y": "y", "counts": "sample_weight"}
@@ -328,29 +477,37 @@ def in_blocks_of(size: int, pieces: Iterable[Block]) -> Iterator[Block]:
         yield join_blocks(waiting, n)
 
 
-def check_cells(name: str, given: Any) -> None:
-    """Raise an error that names the column and the row of the first entry that is no number."""
+def check_cells(
+    where: str,
+    columns: Mapping[str, Iterable[Any]],
+    first_row: int = 0,
+    number: Callable[[Any], object] = float,
+    advice: str = "encode text and categories as numbers, or leave the column out",
+) -> None:
+    """Raise an error that names the column and the row of the first cell that is no number."""
+    for name, cells in columns.items():
+        for row, cell in enumerate(cells, first_row):
+            try:
+                if cell is not None:
+                    number(cell)
+            except (ValueError, TypeError) as reason:
+                kind = InputError if isinstance(reason, ValueError) else InputTypeError
+                template = "{where}: column {column!r} holds {cell!r} in row {row} (the first row "
+                template += "is row 0); an argument must be a number or a string of a number; "
+                template += "{advice}"
+                short = cell[:80] if isinstance(cell, str) else cell
+                values = {"where": where, "column": name, "cell": short, "row": row}
+                raise kind("cell_not_a_number", template, advice=advice, **values) from None
+
+
+def text_columns(name: str, given: Any) -> Mapping[str, Iterable[Any]]:
+    """Return the columns of an array or data frame that may hold text, by name."""
     if getattr(getattr(given, "dtype", None), "kind", "O") not in "OUST":
-        return
+        return {}
     cells: Any = np.asarray(given, dtype=object)
     if cells.size == 0 or cells.ndim not in (1, 2) or isinstance(cells.flat[0], list):
-        return  # another check has the better words
-    table = cells.reshape(len(cells), -1)
-    names = list(getattr(given, "columns", unnamed_columns(table.shape[1])))
-    for row, j in np.ndindex(*table.shape):
-        cell = table[row, j]
-        try:
-            float(0.0 if cell is None else cell)
-        except (ValueError, TypeError) as reason:
-            kind = InputError if isinstance(reason, ValueError) else InputTypeError
-            raise kind(
-                "cell_not_a_number",
-                "column {column!r} of {name} holds {cell!r} of type {kind} in row {row}; an "
-                "argument must be a number or a string of a number: encode text and "
-                "categories as numbers, or leave the column out",
-                name=name,
-                column=names[j] if cells.ndim == 2 else name,
-                cell=cell,
-                kind=type(cell).__name__,
-                row=row,
-            ) from None
+        return {}  # another check has the better words
+    if cells.ndim == 1:
+        return {name: cells}
+    names = getattr(given, "columns", unnamed_columns(cells.shape[1]))
+    return dict(zip(names, cells.T, strict=True))

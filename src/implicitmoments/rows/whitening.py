@@ -25,9 +25,8 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError, Note
 from implicitmoments.rows.draws import Integers
-from implicitmoments.rows.passes import Block, Sums, join_labels, weights_of
 from implicitmoments.rows.rows import Rows, restore_columns
-from implicitmoments.rows.table import Table
+from implicitmoments.rows.table import Block, Sums, Table, join_labels, weights_of
 
 KOLMOGOROV_CHANCE = 2.0  # a Kolmogorov distance exceeds this / √n by chance once in 1,500
 SIGNIFICANCE = 1e-6  # of tests of normality: false alarms are rare even over many fits
