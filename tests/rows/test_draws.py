@@ -71,5 +71,3 @@ def test_blocks_cover_the_rows_once():
     assert list(blocks(range(3, 10), 3)) == [range(3, 6), range(6, 9), range(9, 10)]
     with refuses("invalid_parameter"):
         list(blocks(range(3), 0))
-    with refuses("rows_not_consecutive"):
-        RowDraws(0, range(0, 9, 2))

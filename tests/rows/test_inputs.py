@@ -50,7 +50,7 @@ def test_a_file_is_read_once_by_predict(folder, monkeypatch):
     streams, read = [], pyarrow.csv.open_csv
 
     def counted(path, *args, **how):
-        streams.append(how["convert_options"].column_types)
+        streams.append(args[-1].column_types)
         return read(path, *args, **how)
 
     monkeypatch.setattr(pyarrow.csv, "open_csv", counted)

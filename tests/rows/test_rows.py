@@ -51,7 +51,7 @@ def test_any_blocks_give_the_same_numbers(X, rows_per_block):
     [
         (None, 2.0),
         (np.array([1.0, -2.0, 0.5]), None),
-        (np.array([1.0, -2.0, 0.5]), np.array([1.0, 2.0, 3.0])),
+        (np.array([1.0, -2.0, 0.5]), np.diag([1.0, 2.0, 3.0])),
         (np.array([1.0, -2.0, 0.5]), np.arange(6.0).reshape(3, 2)),
     ],
 )
@@ -60,7 +60,7 @@ def test_any_blocks_give_the_same_numbers(X, rows_per_block):
     [
         (None, None),
         (np.ones(3), 0.5),
-        (np.ones(3), np.array([2.0, 1.0, 4.0])),
+        (np.ones(3), np.diag([2.0, 1.0, 4.0])),
         (None, np.eye(3) + 0.1),
     ],
 )

@@ -240,7 +240,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         spread = Whitening.of(rows, reduce=True)
         rows = rows.keyed_on(spread)
         whitening, notes, standard = self._standardise(rows, spread)
-        n_extreme = count_extreme_rows(rows, 1, seed)
+        n_extreme = count_extreme_rows(rows)
         if n_extreme:
             notes.append(Note("outliers", {"n": n_extreme, "done": "kept in"}))
         problem = ActivationSumProblem(

@@ -201,10 +201,10 @@ class SphericalMixtureClusterer(
         if isinstance(every.table, ArrayTable) and every.small:
             every = every.merged()  # weights and repeated rows then give the same clusters
         near = leave_out_outliers(
-            every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT, seed=seed
+            every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT
         )
         rows = near.rows.without(find_constants(near.rows))
-        n_used = max(near.n_rows, round(rows.total))
+        n_used = max(near.rows.kept, round(rows.total))
         check_enough_rows(n_used + near.n_outliers, k, max(k, FEWEST_ROWS) if k > 1 else None)
         # 1. Reduce to the span of the means, in units of the noise.
         span = find_span(rows, k, self._noise_variance(rows, seed))

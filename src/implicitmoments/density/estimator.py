@@ -139,7 +139,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         """Fit the density: the steps of the proofs of Theorems 4.16 and 4.22."""
         # Outliers would dominate high-order moments.
         k, how = self.n_components, {"labelled": self.labelled, "drop": self.drop_outliers}
-        near = leave_out_outliers(every, k, least_share=SMALLEST_COMPONENT, seed=seed, **how)
+        near = leave_out_outliers(every, k, least_share=SMALLEST_COMPONENT, **how)
         # Folds on a grid, so that what is chosen does not depend on the units of the columns.
         rows = near.rows.keyed_on(mean_and_covariance(near.rows))
         self._near = near.rule
@@ -147,7 +147,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             rows = rows.without(find_constants(rows))
         self._constants = rows.constants
         notes = constant_notes(self, rows.constants)
-        check_enough_rows(near.n_rows + near.n_outliers, k, self._least_rows(rows.n_features))
+        check_enough_rows(near.rows.kept + near.n_outliers, k, self._least_rows(rows.n_features))
         # 1. The Gaussian G, and the coordinates that F/G depends on.
         model = self._learn(rows)
         # 2. The degree, and the setting.
@@ -165,15 +165,15 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         self.degree_, self.clip_, self.normalizer_ = expansion.degree, density.clip, density.mass
         self.acceptance_rate_ = density.mass / density.clip
         self.stats_ = {
-            "rows_used": near.n_rows,
+            "rows_used": near.rows.kept,
             "outliers": near.n_outliers,
             "scores": scores,
-            "rows_counted": near.n_rows * measured.pop("evenness"),
+            "rows_counted": near.rows.kept * measured.pop("evenness"),
             **measured,
             **model.stats,
         }
-        if near.n_rows < ROWS_PER_COMPONENT * k:
-            notes.append(Note("few_rows", {"n": near.n_rows, "k": k}))
+        if near.rows.kept < ROWS_PER_COMPONENT * k:
+            notes.append(Note("few_rows", {"n": near.rows.kept, "k": k}))
         if near.n_outliers:
             notes.append(Note("outliers", {"n": near.n_outliers, "done": "left out of"}))
         self._store(density, rows.like)

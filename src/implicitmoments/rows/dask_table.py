@@ -30,6 +30,7 @@ from implicitmoments.rows.table import (
 )
 
 DaskArray: TypeAlias = Any  # Dask ships no types
+Columns: TypeAlias = Sequence[Hashable] | None
 
 
 def is_dask(value: Any) -> bool:
@@ -74,12 +75,7 @@ class DaskTable(Table):
     """
 
     def __init__(
-        self,
-        x: Any,
-        *,
-        y: Any = None,
-        counts: Any = None,
-        columns: Sequence[Hashable] | None = None,
+        self, x: Any, *, y: Any = None, counts: Any = None, columns: Columns = None
     ) -> None:
         given = [(role, one) for role, one in (("y", y), ("counts", counts)) if one is not None]
         others = dict(sorted(given, key=lambda pair: hasattr(pair[1], "shape")))  # names first
@@ -160,9 +156,7 @@ def _named(d: int, others: list[str], table: Array) -> Block:
     table = as_real_array(table, "X", 2) if table.shape[0] else table
     block = {"x": table[:, :d], **{role: table[:, d + i] for i, role in enumerate(others)}}
     if isinstance(table, np.ndarray):
-        return {
-            name: np.require(column, requirements=["C", "A"]) for name, column in block.items()
-        }
+        return {name: np.require(column, None, ["C", "A"]) for name, column in block.items()}
     return block
 
 
@@ -173,9 +167,7 @@ def _fold_partition(block: Block, measure: Measure, start: int, size: int, check
         return table.fold(measure, size)
 
 
-def rows_of(
-    x: Any, columns: Sequence[Hashable] | None, *others: Any
-) -> tuple[DaskArray, tuple[str, ...] | None]:
+def rows_of(x: Any, columns: Columns, *others: Any) -> tuple[DaskArray, tuple[str, ...] | None]:
     """Return points with other columns behind them, in one chunk of columns, and their names.
 
     The others are names of columns of a DataFrame, then arrays or series. They are one array,

@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import Floats
-from implicitmoments.notes import InputError
 from implicitmoments.validation import check_parameter
 
 # a module is ``np.random``, NumPy's global generator
@@ -83,9 +82,6 @@ class RowDraws:
     """
 
     def __init__(self, seed: int, rows: range, stream: tuple[int, ...] = ()) -> None:
-        if rows.step != 1:
-            template = "rows are consecutive, got a step of {step}"
-            raise InputError("rows_not_consecutive", template, step=rows.step)
         self.seed, self.rows, self.stream = seed, rows, stream
         self._calls = 0
 

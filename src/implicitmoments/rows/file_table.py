@@ -10,9 +10,10 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from implicitmoments.rows.formats import (
     open_arrow,
     open_parquet,
     open_part,
+    reading,
 )
 from implicitmoments.rows.table import (
     ARGUMENTS,
@@ -42,9 +44,10 @@ from implicitmoments.rows.table import (
 from implicitmoments.validation import unnamed_columns
 
 FilePath: TypeAlias = str | os.PathLike[str]
+Chosen: TypeAlias = Mapping[str, list[str]]  # names of columns by role, the points first
 
 
-class FileTable(Table):
+class FileTable(Table, AbstractContextManager["FileTable"]):
     """Rows of files that are read in blocks.
 
     A row is checked for missing and infinite numbers in the first pass that reads it.
@@ -56,15 +59,11 @@ class FileTable(Table):
     """
 
     def __init__(
-        self,
-        parts: Sequence[Part],
-        chosen: Mapping[str, list[str]],
-        dtype: np.dtype[Any],
-        *,
-        checked: bool = False,
-        dropped: Integers | None = None,
+        self, parts: Sequence[Part], chosen: Chosen, checked: bool, dropped: Integers | None = None
     ) -> None:
-        self._parts, self._chosen, self._dtype, self._checked = parts, chosen, dtype, checked
+        self._parts, self._chosen, self._checked = parts, chosen, checked
+        single = all(name in part.single for part in parts for name in chosen["x"])
+        self._dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         self._columns = list(chain(*chosen.values()))
         self._dropped = np.zeros(0, dtype=np.int64) if dropped is None else dropped
         self.n_dropped = len(self._dropped)
@@ -81,15 +80,19 @@ class FileTable(Table):
         """Read the rows as tables of the columns that were chosen."""
         if not self._parts:
             raise InputError("table_closed", "the file is closed; open it again to read its rows")
+        advice = "drop or fill such rows, or leave them out with `drop_missing=True`"
         for part in self._parts:
             first = 0
-            for given in part.tables(self._columns, size):
-                with np.errstate(over="ignore", invalid="ignore"):  # the check finds infinity
+            with reading(part.file), np.errstate(over="ignore", invalid="ignore"):
+                for given in part.tables(self._columns, size):
                     table = given.astype(self._dtype, copy=False)
-                if not self._checked:
-                    check_numbers(table, self._columns, part.file, first)
-                first += len(table)
-                yield table
+                    # to add numbers is faster than to look at each
+                    if not self._checked and not np.isfinite(table.sum()):
+                        for j, name in enumerate(self._columns):
+                            label = f"{part.file}: column {name!r}"
+                            check_finite(table[:, j], label, first, advice)
+                    first += len(table)
+                    yield table
 
     def _named(self, table: Numbers) -> Block:
         """Return the columns of a table by role; the points are contiguous."""
@@ -105,15 +108,14 @@ class FileTable(Table):
         def complete() -> Iterator[Numbers]:
             first = 0
             for table in self._tables(65_536):
-                whole = np.isfinite(table).all(axis=1) if drop else np.ones(len(table), bool)
+                whole = np.isfinite(table).all(axis=1) | (not drop)
                 dropped.append(first + np.flatnonzero(~whole))
                 first += len(table)
-                yield table[whole] if drop else table
+                yield table[whole]
 
         first = self._parts[0]
         part = spool(complete(), first.file, self._columns, self._dtype, first.has_names)
-        numbers = np.concatenate(dropped)
-        return FileTable([part], self._chosen, self._dtype, checked=True, dropped=numbers)
+        return FileTable([part], self._chosen, True, np.concatenate(dropped))
 
     def given_numbers(self, numbers: Integers) -> Integers:
         """Return the numbers of rows in the files, which count incomplete ones too."""
@@ -123,9 +125,6 @@ class FileTable(Table):
     def close(self) -> None:
         """Close the files."""
         self._parts = ()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -200,9 +199,7 @@ def open_file(  # noqa: PLR0913 (keyword-only, each documented)
     chosen = _choose(first, columns, {r: one for r, one in wanted.items() if one is not None})
     for part in parts[1:]:
         _check_columns(part, first, chosen, every=columns is None)
-    single = all(name in part.single for part in parts for name in chosen["x"])
-    dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
-    found = FileTable(parts, chosen, dtype, checked=keep_missing)
+    found = FileTable(parts, chosen, keep_missing)
     if drop_missing or not all(part.n_rows for part in parts):
         found = found.spooled(drop=drop_missing)
     roles = {"y": "target", "counts": "weight"}  # as a fitted estimator remembers columns
@@ -226,12 +223,11 @@ def _files_of(given: FilePath) -> list[Path]:
 
 def _choose(
     part: Part, columns: Sequence[str | int] | None, wanted: Mapping[str, str | int]
-) -> dict[str, list[str]]:
+) -> Chosen:
     """Return the names of columns by role, the points first."""
     twice = [name for name, n in Counter(part.names).items() if n > 1 or not name]
     if twice:
-        template = "{file} has a column without a name, or several of one name: {columns}; write "
-        template += "it with different names, and without row labels"
+        template = "{file} has columns without a name, or several of one name: {columns}"
         raise InputError("column_without_name", template, file=part.file, columns=twice)
     others = {role: [_find(part, given, ARGUMENTS[role])] for role, given in wanted.items()}
     taken = [names[0] for names in others.values()]
@@ -258,35 +254,18 @@ def _find(part: Part, wanted: str | int, what: str) -> str:
     raise InputError("no_such_column", template, **values)
 
 
-def _check_columns(
-    part: Part, first: Part, chosen: Mapping[str, list[str]], *, every: bool
-) -> None:
+def _check_columns(part: Part, first: Part, chosen: Chosen, *, every: bool) -> None:
     """Raise for a file whose columns are not those of the first, by name."""
     alone = set(part.names) ^ set(first.names) if every else set()
     alone |= set(chain(*chosen.values())) - set(part.names)
     if alone or part.has_names != first.has_names:
-        template = "{file} and {other_file} have different columns, expected the same in every "
-        template += "file; they differ in {columns}"
+        template = "{file} and {other_file} differ in columns {columns}; expected the same in all"
         values = {"file": part.file, "other_file": first.file, "columns": sorted(alone)}
         raise InputError("columns_differ", template, **values)
 
 
-def check_numbers(table: Numbers, columns: Sequence[str], file: str, first_row: int) -> None:
-    """Raise for numbers that are missing or infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(table.sum()):  # faster than to look at every number
-            return
-    advice = "drop or fill such rows, or leave them out with `drop_missing=True`"
-    for j, name in enumerate(columns):
-        check_finite(table[:, j], f"{file}: column {name!r}", first_row, advice)
-
-
 def spool(
-    tables: Iterable[Numbers],
-    name: str,
-    columns: list[str],
-    dtype: np.dtype[Any],
-    has_names: bool,
+    tables: Iterable[Numbers], name: str, columns: list[str], dtype: Any, has_names: bool
 ) -> Part:
     """Write tables to a temporary file without a name, which cannot outlive the process."""
     n = 0
@@ -295,8 +274,7 @@ def spool(
             file.write(np.ascontiguousarray(table, dtype=dtype).data)
             n += len(table)
         if not n:
-            template = "{file} has no complete row, expected at least one"
-            raise InputError("no_rows", template, file=name)
+            raise InputError("no_rows", "{file} has no complete row, expected one", file=name)
         file.flush()
         mapped = np.memmap(file, dtype, "r", shape=(n, len(columns)))
     return array_part(name, mapped, columns, has_names=has_names)
@@ -312,12 +290,10 @@ def spool_blocks(given: Iterator[Any]) -> FileTable:
     made = _blocks_of(given)
     first = next(made, None)
     if first is None:
-        template = "the iterator yielded no rows; was it already consumed?"
-        raise InputError("no_rows", template, file="blocks")
+        raise InputError("no_rows", "the iterator yielded no rows; was it already consumed?")
     _, block, names = first
     points = names or unnamed_columns(block["x"].shape[1])
     chosen = {"x": points, **{role: [role] for role in block if role != "x"}}
-    dtype = block["x"].dtype
 
     def tables() -> Iterator[Numbers]:
         for number, other, other_names in chain([first], made):
@@ -329,13 +305,12 @@ def spool_blocks(given: Iterator[Any]) -> FileTable:
                 raise InputError("blocks_differ", template, number=number, **values)
             yield np.column_stack(list(other.values()))
 
-    part = spool(tables(), "blocks", list(chain(*chosen.values())), dtype, names is not None)
-    return FileTable([part], chosen, dtype, checked=True)
+    columns, dtype = list(chain(*chosen.values())), block["x"].dtype
+    part = spool(tables(), "blocks", columns, dtype, names is not None)
+    return FileTable([part], chosen, True)
 
 
-def _blocks_of(
-    given: Iterator[Any],
-) -> Iterator[tuple[int, dict[str, Numbers], list[str] | None]]:
+def _blocks_of(given: Iterator[Any]) -> Iterator[tuple[int, Any, list[str] | None]]:
     """Yield the numbers of blocks that have rows, their columns, and the names of features."""
     first_row = 0
     for number, item in enumerate(given):

@@ -80,7 +80,8 @@ def open_part(path: Path, text: TextFormat) -> Part:
     if READERS[suffix] is not open_csv and text != TextFormat():
         template = "`sep`, `decimal` and `na_values` are for CSV files, and {file} is none"
         raise InputError("not_a_text_file", template, file=str(path))
-    return READERS[suffix](path, text)
+    with reading(path):
+        return READERS[suffix](path, text)
 
 
 # text
@@ -89,51 +90,45 @@ def open_part(path: Path, text: TextFormat) -> Part:
 def open_csv(path: Path, text: TextFormat, *, front_bytes: int = 2**20) -> Part:
     """Open a text file whose first lines show how it is written."""
     reader, pa = require("pyarrow.csv", "CSV"), require("pyarrow", "CSV")
-    with reading(path), pa.input_stream(str(path)) as stream:
+    with pa.input_stream(str(path)) as stream:
         front = stream.read(front_bytes).decode("utf-8-sig", "replace")
     sep = text.sep or ("\t" if ".tsv" in path.name.lower() else find_separator(front))
     lines = cells_of(front, sep)
     if not lines:
         raise InputError("no_rows", "{file} is empty, expected at least one row", file=str(path))
     decimal = text.decimal or find_decimal(lines, sep)
-    head, places = lines[0], unnamed_columns(len(lines[0]))
+    head = lines[0]
     # pandas numbers columns that have no names
     numbered = head == [str(j) for j in range(len(head))]
     has_names = numbered or not all(is_number(cell, decimal) for cell in head)
-    names = list(head) if has_names else places
+    names = head if has_names else unnamed_columns(len(head))
     missing = [*reader.ConvertOptions().null_values, "<NA>", "None", *text.na_values]
 
-    def stream_of(types: dict[str, Any]) -> Any:
-        return reader.open_csv(
-            path,
-            read_options=reader.ReadOptions(
-                column_names=None if has_names else names, block_size=front_bytes
-            ),
-            parse_options=reader.ParseOptions(delimiter=sep, newlines_in_values=True),
-            convert_options=reader.ConvertOptions(
-                decimal_point=decimal,
-                null_values=missing,
-                column_types=types,
-                include_columns=list(types) or None,
-            ),
-        )
+    given = None if has_names else names
+    read = reader.ReadOptions(column_names=given, block_size=front_bytes)
+    parse = reader.ParseOptions(delimiter=sep, newlines_in_values=True)
+    how = {"decimal_point": decimal, "null_values": missing}
 
-    with reading(path):
-        flags = {f.name for f in stream_of({}).schema if pa.types.is_boolean(f.type)}
+    def stream_of(types: dict[str, Any]) -> Any:
+        include = list(types) or None
+        convert = reader.ConvertOptions(column_types=types, include_columns=include, **how)
+        return reader.open_csv(path, read, parse, convert)
+
+    flags = {f.name for f in stream_of({}).schema if pa.types.is_boolean(f.type)}
 
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:  # noqa: ARG001
         kinds = {name: pa.bool_() if name in flags else pa.float64() for name in columns}
         try:
             for batch in stream_of(kinds):
                 yield numbers_of(pa, batch, columns)
-        except Exception as reason:
+        except Exception:
             first = 0
             with suppress(pa.ArrowException, OSError, UnicodeError):
                 for batch in stream_of(dict.fromkeys(columns, pa.string())):
                     cells = {name: batch.column(name).to_pylist() for name in columns}
                     check_cells(str(path), cells, first, number, advice)
                     first += batch.num_rows
-            raise unreadable(path, reason) from reason
+            raise
 
     def number(cell: str) -> None:
         if cell not in missing and not is_number(cell, decimal):
@@ -210,13 +205,11 @@ def _arrow_part(
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:
         for name in columns:
             if not any(test(kinds[name]) for test in (*numeric, types.is_null)):
-                template = "column {column!r} of {file} holds {kind}; select the numeric columns "
-                template += "with `columns`"
+                template = "column {column!r} of {file} holds {kind}; select others with `columns`"
                 values = {"column": name, "file": str(path), "kind": str(kinds[name])}
                 raise InputError("column_not_numeric", template, **values)
-        with reading(path):
-            for batch in batches(columns, size):
-                yield numbers_of(require("pyarrow", "Arrow"), batch, columns)
+        for batch in batches(columns, size):
+            yield numbers_of(require("pyarrow", "Arrow"), batch, columns)
 
     return Part(str(path), list(schema.names), True, tables, n_rows, single)
 
@@ -224,8 +217,7 @@ def _arrow_part(
 def open_parquet(path: Path, _: TextFormat) -> Part:
     """Open a Parquet file; ``pre_buffer`` would read whole row groups ahead."""
     parquet = require("pyarrow.parquet", "Parquet")
-    with reading(path):
-        file = parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
+    file = parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
 
     def batches(columns: list[str], size: int) -> Iterator[Any]:
         return iter(file.iter_batches(max(size, 1_024), columns=columns, use_threads=False))
@@ -236,7 +228,7 @@ def open_parquet(path: Path, _: TextFormat) -> Part:
 def open_arrow(path: Path, _: TextFormat) -> Part:
     """Open an Arrow file or stream, mapped, so that only the columns that are used are read."""
     pa, ipc = require("pyarrow", "Arrow"), require("pyarrow.ipc", "Arrow")
-    with reading(path), path.open("rb") as file:
+    with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def record_batches() -> Iterator[Any]:
@@ -253,10 +245,9 @@ def open_arrow(path: Path, _: TextFormat) -> Part:
                 yield batch.slice(rows.start, len(rows))
                 release_pages(mapped)
 
-    with reading(path):
-        open_reader = ipc.open_file if mapped[:6] == b"ARROW1" else ipc.open_stream
-        schema = open_reader(pa.py_buffer(mapped)).schema
-        n_rows = sum(batch.num_rows for batch in record_batches())
+    open_reader = ipc.open_file if mapped[:6] == b"ARROW1" else ipc.open_stream
+    schema = open_reader(pa.py_buffer(mapped)).schema
+    n_rows = sum(batch.num_rows for batch in record_batches())
     return _arrow_part(path, schema, n_rows, batches)
 
 
@@ -270,29 +261,22 @@ def release_pages(mapped: Any) -> None:
 
 
 def array_part(
-    path: Path | str,
-    array: Any,
-    names: list[str] | None = None,
-    *,
-    has_names: bool = False,
-    step: int = 1,
+    path: Path | str, array: Any, names: Any = None, *, has_names: bool = False, step: int = 1
 ) -> Part:
     """Return rows of a mapped or chunked array as a part, read in multiples of ``step`` rows."""
     shape, dtype = tuple(array.shape), np.dtype(array.dtype)
     if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 1:
-        template = "{file} holds an array of shape {shape} and type {dtype}, expected numbers "
-        template += "(n_samples, n_features)"
+        template = "{file} holds an array {shape} of {dtype}, expected numbers (n_rows, n_columns)"
         values = {"file": str(path), "shape": shape, "dtype": str(dtype)}
         raise InputError("wrong_array", template, **values)
     every = unnamed_columns(shape[1]) if names is None else names
 
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:
         at = [every.index(name) for name in columns]
-        with reading(path):
-            for rows in blocks(range(shape[0]), max(step, size // step * step)):
-                table = np.array(array[rows.start : rows.stop], order="C")
-                yield table if columns == every else table[:, at]
-                release_pages(getattr(array, "_mmap", None))
+        for rows in blocks(range(shape[0]), max(step, size // step * step)):
+            table = np.array(array[rows.start : rows.stop], order="C")
+            yield table if columns == every else table[:, at]
+            release_pages(getattr(array, "_mmap", None))
 
     single = frozenset(every) if dtype == np.float32 else frozenset[str]()
     return Part(str(path), every, has_names, tables, shape[0], single)
@@ -300,23 +284,18 @@ def array_part(
 
 def open_npy(path: Path, _: TextFormat) -> Part:
     """Open an array of NumPy, mapped."""
-    with reading(path):
-        mapped = np.lib.format.open_memmap(path, mode="r")  # which checks sizes
-    return array_part(path, mapped)
+    return array_part(path, np.lib.format.open_memmap(path, mode="r"))  # which checks sizes
 
 
 def open_zarr(path: Path, _: TextFormat) -> Part:
     """Open a Zarr array whose description names codecs of numbers only."""
     zarr = require("zarr", "Zarr", "zarr")
-    with reading(path):
-        description = next(
-            path / name for name in ("zarr.json", ".zarray") if (path / name).is_file()
-        )
-        names = _codecs(json.loads(description.read_text("utf-8")))
-        unknown = sorted({name.removeprefix("numcodecs.") for name in names} - CODECS)
-        if unknown:
-            raise ValueError(f"the codec {unknown[0]!r} is not one of {', '.join(sorted(CODECS))}")
-        array = zarr.open_array(path, mode="r")
+    about = [path / name for name in ("zarr.json", ".zarray") if (path / name).is_file()]
+    names = _codecs(json.loads(about[0].read_text("utf-8")))
+    unknown = sorted({name.removeprefix("numcodecs.") for name in names} - CODECS)
+    if unknown:
+        raise ValueError(f"the codec {unknown[0]!r} is not one of {', '.join(sorted(CODECS))}")
+    array = zarr.open_array(path, mode="r")
     return array_part(path, array, step=int(array.chunks[0]))
 
 

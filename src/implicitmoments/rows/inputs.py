@@ -87,8 +87,6 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
         Called as ``progress(what, rows_done, rows_total)``.
     """
     check_progress(progress)
-    if type(X).__name__ == "LazyFrame":
-        X = X.collect()
     with ExitStack() as stack:
         y = y if labelled else None
         given = {"X": X, "y": y, "sample_weight": sample_weight}
@@ -103,8 +101,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
             block = _from_arrays(estimator, given, labelled, reset, fewest)
             rows = Rows(ArrayTable.of(block))
         if rows.n < fewest:
-            template = "Found array with {n_rows} sample(s) while a minimum of {fewest} "
-            template += "is required"
+            template = "found array with {n_rows} sample(s), a minimum of {fewest} is required"
             raise InputError("too_few_rows", template, n_rows=rows.n, fewest=fewest)
         if reset:
             _check_sizes(rows)
@@ -132,8 +129,7 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
     if isinstance(X, Rows | Table | Iterator):
         beside = [name for name, column in columns.items() if column is not None]
         if beside:
-            template = "`{name}` was given with a table or blocks of rows, which have "
-            template += "columns of their own; add it there"
+            template = "`{name}` is a column of its own in tables and blocks of rows; add it there"
             raise InputError("column_beside_rows", template, name=beside[0])
         return stack.enter_context(spool_blocks(X)) if isinstance(X, Iterator) else X
     try:
@@ -149,9 +145,7 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
 
 def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
     if labelled and "y" not in rows.first:
-        raise InputError(
-            "labels_missing", "the rows have no labels; name the column of labels, `y='…'`"
-        )
+        raise InputError("labels_missing", "the rows have no labels; name their column, `y='…'`")
     _remember(estimator, rows.n_features, rows.table.names, reset)
     if reset and rows.table.columns:
         estimator.columns_in_ = dict(rows.table.columns)
@@ -204,7 +198,7 @@ def _check_sizes(rows: Rows) -> None:
         lost = np.flatnonzero((top > 0) & (top < smallest))
         if len(lost):
             template = "{column} of {name} has no entry above {smallest:g}, and smaller squares "
-            template += "underflow; rescale it, for instance by its standard deviation"
+            template += "underflow; rescale it"
             values = {"name": name, "column": f"x{lost[0]}", "smallest": smallest}
             raise InputError("entries_too_small", template, **values)
 
@@ -221,8 +215,7 @@ def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:
     check_n_features(estimator, n_features)
     expected = getattr(estimator, "feature_names_in_", None)
     if names is not None and expected is not None and list(names) != list(expected):
-        template = "the feature names should match those that were passed during fit: got "
-        template += "{names}, expected {expected}; reorder the columns"
+        template = "the feature names should match those of the fit, {expected}; got {names}"
         values = {"names": list(names), "expected": list(expected)}
         raise InputError("feature_names_differ", template, **values)
 
@@ -231,8 +224,7 @@ def check_n_features(estimator: Any, n_features: int) -> None:
     """Raise unless rows have as many features as those of the fit."""
     expected = estimator.n_features_in_
     if n_features != expected:
-        template = "X has {n_features} features, but {kind} is expecting {expected} features as "
-        template += "input"
+        template = "X has {n_features} features, but {kind} is expecting {expected} features"
         values = {"n_features": n_features, "kind": type(estimator).__name__, "expected": expected}
         raise InputError("wrong_n_features", template, **values)
 
@@ -247,7 +239,7 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
         return rows
     sums = rows.table.fold(_sum_weights, rows.block_size())
     total, n = float(sums["total"]) * rows.weights, int(sums["n"])
-    refuse_large("sample_weight", found=bool(sums["largest"]))
+    refuse_large("sample_weight", found=not total <= LARGEST)
     if sums["negative"] or not n:
         template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
         what = "negative entries" if sums["negative"] else "no entry above 0"
@@ -260,8 +252,7 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
 def _sum_weights(block: Block) -> Sums:
     weights = np.asarray(to_numpy(weights_of(block)), dtype=np.float64)
     return {
-        "total": np.minimum(weights, LARGEST).sum(),
-        "largest": np.count_nonzero(weights > LARGEST),
+        "total": weights.sum(),
         "n": np.count_nonzero(weights > 0),
         "negative": np.count_nonzero(weights < 0),
         "parts": np.count_nonzero(weights != np.round(weights)),

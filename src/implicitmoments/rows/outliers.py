@@ -47,11 +47,6 @@ class Outliers(NamedTuple):
     n_outliers: int  # rows that were left out
     rule: Near | None = None  # by which rows are kept; None for all
 
-    @property
-    def n_rows(self) -> int:
-        """Rows that were kept."""
-        return self.rows.kept
-
 
 @dataclass(frozen=True, eq=False)
 class Near:
@@ -79,8 +74,6 @@ class Near:
         if bool(xp.all(near)):
             return None
         (far,) = xp.nonzero(~near)
-        if not len(self.company):
-            return near
         beyond = as_double(xp.take(z, far, axis=0))
         linked = near_any(beyond, move_like(self.company, beyond), self.reach)
         kept = to_numpy(near).copy()
@@ -89,13 +82,7 @@ class Near:
 
 
 def leave_out_outliers(
-    rows: Rows,
-    k: int,
-    *,
-    drop: bool = True,
-    labelled: bool = False,
-    least_share: float = 0.0,
-    seed: int = 0,
+    rows: Rows, k: int, *, drop: bool = True, labelled: bool = False, least_share: float = 0.0
 ) -> Outliers:
     """Leave out rows that are far from the median and belong to no far group.
 
@@ -119,8 +106,6 @@ def leave_out_outliers(
     least_share : float
         The fewest rows of a group that is kept, of an equal share of the rows; for methods of
         moments, which a light group far away would dominate.
-    seed : int
-        Of the sample.
 
     Returns
     -------
@@ -129,7 +114,7 @@ def leave_out_outliers(
     """
     if not drop:
         return Outliers(rows, 0)
-    rule = near_rule(rows, k, labelled=labelled, least_share=least_share, seed=seed)
+    rule = near_rule(rows, k, labelled=labelled, least_share=least_share)
     every, far = count_far(rows, rule)
     if not far.kept:
         return Outliers(replace(rows, known=every), 0, rule)
@@ -139,14 +124,14 @@ def leave_out_outliers(
     return Outliers(rows.kept_by(rule, census), far.kept, rule)
 
 
-def count_extreme_rows(rows: Rows, k: int, seed: int = 0, *, times: float = 5.0) -> int:
+def count_extreme_rows(rows: Rows, *, times: float = 5.0) -> int:
     """Count rows (x, y) of a regression that lie beyond a multiple of the limit of outliers.
 
     Regressions keep them: a row far out in x is leverage, and may be the most informative one;
     indicators and amounts that are 0 in most rows look far as well. So only rows beyond a
     multiple of the limit are counted, which would dominate least squares and high moments.
     """
-    rule = near_rule(rows, k, labelled=True, seed=seed)
+    rule = near_rule(rows, labelled=True)
     every, far = count_far(rows, replace(rule, limit=times * rule.limit))
     return far.kept if few_enough(far.kept, every.kept) else 0
 
@@ -192,16 +177,14 @@ def far_limit(
     return float(min(limit, 3 * outside[gaps[0]]) if len(gaps) else limit)
 
 
-def probe_rows(rows: Rows, seed: int = 0) -> Rows:
+def probe_rows(rows: Rows) -> Rows:
     """Return rows as they were given, whose quantiles are those of all rows to 1 %."""
-    return rows.as_given().sample(100_000, seed)
+    return rows.as_given().sample(100_000)
 
 
-def near_rule(
-    rows: Rows, k: int = 1, *, labelled: bool, least_share: float = 0.0, seed: int = 0
-) -> Near:
+def near_rule(rows: Rows, k: int = 1, *, labelled: bool, least_share: float = 0.0) -> Near:
     """Estimate centre, limit and far groups; see :func:`leave_out_outliers`."""
-    probe, n = probe_rows(rows, seed), rows.n
+    probe, n = probe_rows(rows), rows.n
     points = join_labels(probe.block) if labelled else probe.block["x"]
     table, weights = np.asarray(to_numpy(points), dtype=np.float64), probe.counts
     center, scale = center_and_units(table)
@@ -221,15 +204,15 @@ def near_rule(
         return np.asarray(scaled(table[places], center, scale))
 
     fewest = max(FEWEST, least_share * float(weights.sum()) / k)
-    grouped, _ = find_groups(at, radius, limit, weights, fewest)
+    grouped, *_ = find_groups(at, radius, limit, weights, fewest)
     limit = max(limit, far_limit(radius[~grouped], n))
-    grouped, company = find_groups(at, radius, limit, weights, fewest)
+    grouped, company, reach = find_groups(at, radius, limit, weights, fewest)
     n_out = int(np.count_nonzero((radius > limit) & ~grouped))
     if not few_enough(n_out, len(table)) or len(table) - n_out < k:
         refuse_large("X", found=bool(np.isinf(radius).any()))
         return near
     some = draw_numbers(len(company), 2**16 // len(center), 0)  # they travel with every pass
-    return replace(near, limit=limit, company=company[some], reach=link_length(company))
+    return replace(near, limit=limit, company=company[some], reach=reach)
 
 
 def center_and_units(table: Floats, *, few: int = 2_000) -> tuple[Floats, Floats]:
@@ -271,6 +254,8 @@ def near_any(x: Array, others: Array, reach: float) -> Array:
     """
     size = DEFAULT_BUDGET.rows_per_block(int(others.shape[0]), x)
     xp, found = namespace_of(x), []
+    if not others.shape[0]:
+        return xp.zeros_like(x[:, 0], dtype=xp.bool)
     longest = xp.sqrt(xp.max(dot_rows(others, others))) + reach
     shift = others[:1, :]  # rows far away may lie close together
     y = others - shift
@@ -292,10 +277,11 @@ def find_groups(
     fewest: float,
     *,
     most: int = 2_000,
-) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats]:
+) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats, float]:
     """Say which rows are far, and linked to rows that are not, or in a component.
 
-    Also returned are rows to one of which all others of a group, or at the limit, are near.
+    Also returned are rows to one of which all others of a group, or at the limit, are near, and
+    how near that is. Far rows that were not compared belong to the nearest group.
 
     Parameters
     ----------
@@ -309,7 +295,7 @@ def find_groups(
     grouped = np.zeros(len(radius), dtype=bool)
     far = np.flatnonzero((radius > limit) & np.isfinite(radius))
     if len(far) == 0:
-        return grouped, at(far)
+        return grouped, at(far), 0.0
     chosen = far[draw_numbers(len(far), most, 0)]
     z, counts = at(chosen), weights[chosen] * (len(far) / len(chosen))
     reach = LINK * math.sqrt(2 * z.shape[1])
@@ -326,11 +312,12 @@ def find_groups(
         if m >= fewest:  # of a fiftieth of the rows it is structure, whatever its shape
             gain = _component_gain(z[own], counts[own], m / float(counts.sum()), decades)
             kept[g] = m >= 0.02 * total or gain > 0.5 * (z.shape[1] + 2) * math.log(total)
-    grouped[chosen] = kept[groups]
     company = np.vstack([z[kept[groups]], at_edge])
-    if len(chosen) < len(far) and len(company):  # the others belong to the nearest group
-        grouped[far] = to_numpy(near_any(at(far), company, link_length(company)))
-    return grouped, company
+    # in units of the median distance from the centre, which is not below the noise
+    largest = np.sum((company - company[:1]) ** 2, axis=1).max(initial=0.0)
+    reach = math.sqrt(reach**2 + 1e-12 * float(largest))
+    grouped[far] = to_numpy(near_any(at(far), company, reach))
+    return grouped, company, reach
 
 
 def _component_gain(z: Floats, weights: Floats, share: float, decades: float) -> float:
@@ -354,14 +341,3 @@ def _component_gain(z: Floats, weights: Floats, share: float, decades: float) ->
     heights = d * np.log(np.linalg.norm(z, axis=1)) + sphere + math.log(decades)
     inside = -0.5 * d * (math.log(2 * math.pi * variance) + 1)
     return float(m * math.log(share) + (m - 1) * (inside + weights @ heights / m))
-
-
-def link_length(z: Floats) -> float:
-    """Return how far apart two rows of one far group are at the most.
-
-    In units of the median distance from the centre, which is not below the noise.
-    """
-    if not len(z):
-        return 0.0
-    largest = float(np.sum((z - z.mean(axis=0)) ** 2, axis=1).max())
-    return math.sqrt(LINK**2 * 2 * z.shape[1] + 1e-12 * largest)

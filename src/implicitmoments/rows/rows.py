@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 Rule: TypeAlias = Callable[[Block], Array | None]
 # labels(unmapped points, labels) -> mapped labels
 LabelMap: TypeAlias = Callable[[Array, Array], Array]
+# The center (d,) of a grid of points, in columns of the table, and the points (d,) to a unit of
+# each column, 0 for one that does not vary. By their points rows have keys that do not depend on
+# units: an offset of 1e8 deviations rounds a row by 1e-8 of one, which moves it to another point
+# in one of thousands of rows.
+KeyGrid: TypeAlias = tuple[Floats, Floats]
+# numbers of rows, and their columns
+Pieces: TypeAlias = Iterable[tuple[Integers, Block]]
 
 
 class Census(NamedTuple):
@@ -52,17 +59,6 @@ class Census(NamedTuple):
 
     kept: int  # rows that are kept and have a positive weight
     total: float  # the sum of their weights
-
-
-class KeyGrid(NamedTuple):
-    """A grid of points, by which rows have keys that do not depend on the units of the columns.
-
-    An offset of 1e8 deviations rounds a row by 1e-8 of one, which moves it to another point of the
-    grid in one of thousands of rows.
-    """
-
-    center: Floats  # (d,), in columns of the table
-    steps: Floats  # (d,), to a unit of the column; 0 for one that does not vary
 
 
 @dataclass(eq=False)
@@ -74,9 +70,7 @@ class Drawn:
     numbers: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     block: Block = field(default_factory=dict)
 
-    def select(
-        self, table: Table, n: int, rng: np.random.Generator | int
-    ) -> Iterable[tuple[Integers, Block]]:
+    def select(self, table: Table, n: int, rng: np.random.Generator | int) -> Pieces:
         """Draw n rows, which depend on both seeds alone; return their numbers and columns."""
         most = min(100_000, 2**23 // max(1, table.n_features))
         if n > most:
@@ -100,8 +94,8 @@ class Rows:
     table : Table
         Where the rows are.
     center : array of shape (d,) or None
-    linear : None, or array of shape (d,) or (d, p)
-        Points are mapped to ``(x - center) @ linear``; a vector multiplies columns.
+    linear : array of shape (d, p) or None
+        Points are mapped to ``(x - center) @ linear``.
     labels : callable or None
         Maps the column ``"y"``, as ``labels(x, y)`` with unmapped points.
     keep : tuple of Rule
@@ -256,22 +250,23 @@ class Rows:
     # further views
 
     def mapped(
-        self,
-        center: Floats | None = None,
-        linear: Floats | float | None = None,
-        labels: LabelMap | None = None,
+        self, center: Floats | None = None, linear: Any = None, labels: LabelMap | None = None
     ) -> Self:
-        """Return the rows with a further affine map of the points, and a map of the labels."""
-        if linear is not None and np.ndim(linear) == 0:
-            linear = np.full(self.n_features, float(linear))
-        if center is not None and self.linear is not None:  # in the columns of the table
-            two = self.linear.ndim == 2
-            center = center @ np.linalg.pinv(self.linear) if two else center / self.linear
-        if center is not None and self.center is not None:
-            center = self.center + center
+        """Return the rows with a further affine map of the points, and a map of the labels.
+
+        A number as ``linear`` multiplies all columns.
+        """
+        if np.ndim(linear) == 0 and linear is not None:
+            linear = linear * np.eye(self.n_features)
+        if center is not None:  # in the columns of the table
+            inverse = None if self.linear is None else np.linalg.pinv(self.linear)
+            center = center if inverse is None else center @ inverse
+            center = center if self.center is None else self.center + center
+        if linear is not None and self.linear is not None:
+            linear = self.linear @ linear
         moved = self.center if center is None else center
-        composed = multiply_maps(self.linear, linear)
-        return replace(self, center=moved, linear=composed, labels=labels or self.labels)
+        turned = self.linear if linear is None else np.asarray(linear)
+        return replace(self, center=moved, linear=turned, labels=labels or self.labels)
 
     def without(self, constants: Floats | None) -> Self:
         """Return the rows without columns that are constant; before any map."""
@@ -311,7 +306,7 @@ class Rows:
         ``moments`` has ``mean`` and ``deviations`` (d,) of the columns, with 0 for constant ones.
         """
         units = np.where(moments.deviations > 0, moments.deviations, np.inf)
-        return replace(self, grid=KeyGrid(moments.mean, 2.0**14 / units))  # points to a deviation
+        return replace(self, grid=(moments.mean, 2.0**14 / units))  # points to a deviation
 
     # passes
 
@@ -332,8 +327,7 @@ class Rows:
         if self.center is not None:
             x = x - move_like(self.center, x)[None, :]
         if self.linear is not None:
-            linear = move_like(self.linear, x)
-            x = x * linear[None, :] if linear.ndim == 1 else x @ linear
+            x = x @ move_like(self.linear, x)
         return {**found, "x": x}
 
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
@@ -354,13 +348,8 @@ class Rows:
         """
         progress, n = self.progress, self.n
         after = None if progress is None else lambda done: progress(what, done, n)
-        view = None if self.held and not keyed else self
-        run = partial(
-            self.table.fold,
-            partial(_measure_kept, view, measure, keyed),
-            self.block_size(width),
-            after,
-        )
+        measured = partial(self._measure_kept, measure, keyed)
+        run = partial(self.table.fold, measured, self.block_size(width), after)
         return run() if self.checkpoint is None else self.checkpoint.sums(what, run)
 
     def block_size(self, width: int = 1) -> int:
@@ -377,6 +366,10 @@ class Rows:
         if "counts" in block:
             block = take_rows(block, block["counts"] > 0)
         return self.map_block(block, keyed=keyed)
+
+    def _measure_kept(self, measure: Measure, keyed: bool, block: Block) -> Mapping[str, Any]:
+        kept = self._kept(block, keyed=keyed)
+        return measure(kept) if kept["x"].shape[0] else {}
 
     # rows in memory
 
@@ -395,7 +388,7 @@ class Rows:
         """Hold all rows that are kept in memory, as mapped."""
         return self if self.held else self._holding(self.table.select(np.arange(self.n)), self.n)
 
-    def _holding(self, pieces: Iterable[tuple[Integers, Block]], n: int) -> Rows:
+    def _holding(self, pieces: Pieces, n: int) -> Rows:
         """Hold the rows of blocks that are kept, as mapped, with their keys and numbers."""
         maps = (self.constants, self.center, self.linear, self.grid)
         keyed = any(each is not None for each in maps)  # mapped points have no key of their own
@@ -445,9 +438,7 @@ class Rows:
     @cached_property
     def block(self) -> Block:
         """All rows that are kept, as mapped, in memory; without a copy where they are held."""
-        table: Any = self.hold().table
-        block: Block = table.block
-        return block
+        return self.hold().table.block  # type: ignore[attr-defined, no-any-return]
 
     @cached_property
     def points(self) -> Floats:
@@ -458,14 +449,6 @@ class Rows:
     def counts(self) -> Floats:
         """The weights of these points in NumPy, (n,)."""
         return np.asarray(to_numpy(weights_of(self.block)), dtype=np.float64)
-
-
-def _measure_kept(
-    view: Rows | None, measure: Measure, keyed: bool, block: Block
-) -> Mapping[str, Any]:
-    """Measure the rows of a block that a view keeps; the block as it is without a view."""
-    kept = block if view is None else view._kept(block, keyed=keyed)
-    return measure(kept) if kept["x"].shape[0] else {}
 
 
 def count_rows(block: Block) -> Sums:
@@ -488,16 +471,6 @@ def restore_columns(points: Floats, constants: Floats | None, fill: float | None
     return whole
 
 
-def multiply_maps(one: Any, other: Any) -> Floats | None:
-    """Return the map of points that applies one map, then another."""
-    if one is None or other is None:
-        found: Floats | None = other if one is None else one
-        return found
-    if one.ndim == other.ndim == 2:
-        return np.asarray(one @ other)
-    return np.asarray(one[:, None] * other if other.ndim == 2 else one * other)
-
-
 def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:
     """Return the keys (n,) of rows of an unmapped block: its own, or those of its content.
 
@@ -508,9 +481,8 @@ def keys_of(block: Block, grid: KeyGrid | None = None) -> Array:
     if grid is None:
         return row_keys(block["x"])
     x = as_double(block["x"])
-    places = (x - move_like(grid.center, x)) * move_like(grid.steps, x)
-    xp = namespace_of(x)
-    return row_keys(xp.abs(xp.round(places)))
+    (center, steps), xp = (move_like(each, x) for each in grid), namespace_of(x)
+    return row_keys(xp.abs(xp.round((x - center) * steps)))
 
 
 def shares_of(block: Block, n_shares: int, grid: KeyGrid | None = None) -> Array:

@@ -85,11 +85,9 @@ def fold_blocks(
     """
     n_threads = allowed_threads()
     threaded = n_threads > 1 and n_blocks >= 4 * n_threads  # fewer do not repay the threads
-    measured: Measured = (
-        _measure_in_threads(pieces, measure, n_threads)
-        if threaded
-        else ((block, measure(block)) for block in pieces)
-    )
+    measured: Measured = ((block, measure(block)) for block in pieces)
+    if threaded:
+        measured = _measure_in_threads(pieces, measure, n_threads)
     total: Sums = {}
     done = 0
     with closing(measured):  # an error would keep the threads until its traceback is forgotten
@@ -265,10 +263,8 @@ class Table(ABC):
         array of int, mapping of str to array
             Some of the numbers, and the columns of these rows.
         """
-        start = 0
-        for block in self.blocks(
-            DEFAULT_BUDGET.rows_per_block(self.n_features, self.first()["x"])
-        ):
+        start, size = 0, DEFAULT_BUDGET.rows_per_block(self.n_features, self.first()["x"])
+        for block in self.blocks(size):
             stop = start + int(block["x"].shape[0])
             low, high = np.searchsorted(numbers, (start, stop))
             if low < high:
@@ -492,9 +488,8 @@ def check_cells(
                     number(cell)
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                template = "{where}: column {column!r} holds {cell!r} in row {row} (the first row "
-                template += "is row 0); an argument must be a number or a string of a number; "
-                template += "{advice}"
+                template = "{where}: column {column!r} holds {cell!r} in row {row} (from row 0), "
+                template += "but an argument must be a number or a string of a number; {advice}"
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"where": where, "column": name, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, advice=advice, **values) from None
@@ -507,7 +502,6 @@ def text_columns(name: str, given: Any) -> Mapping[str, Iterable[Any]]:
     cells: Any = np.asarray(given, dtype=object)
     if cells.size == 0 or cells.ndim not in (1, 2) or isinstance(cells.flat[0], list):
         return {}  # another check has the better words
-    if cells.ndim == 1:
-        return {name: cells}
-    names = getattr(given, "columns", unnamed_columns(cells.shape[1]))
-    return dict(zip(names, cells.T, strict=True))
+    table = cells.reshape(len(cells), -1)
+    names = unnamed_columns(table.shape[1]) if cells.ndim == 2 else [name]
+    return dict(zip(getattr(given, "columns", names), table.T, strict=True))

@@ -155,8 +155,7 @@ def factor_covariance(covariance: Array, d: int, columns: Integers | None = None
     """
     given = np.asarray(to_numpy(as_real_array(covariance, "variance", 2)), dtype=np.float64)
     if given.shape != (d, d):
-        template = "`variance` has the shape {shape}, expected a number or ({d}, {d}), "
-        template += "the covariance of the {d:count feature}"
+        template = "`variance` has the shape {shape}, expected a number or shape ({d}, {d})"
         raise InputError("wrong_shape", template, shape=given.shape, d=d)
     if columns is not None:
         given = given[columns][:, columns]
@@ -220,11 +219,7 @@ class Whitening:
         -------
         Whitening
         """
-        rows = Rows.of(rows)
-        if rows.kept < 2:
-            template = "whitening needs two rows or more, and {n} are given"
-            raise InputError("too_few_rows", template, n=rows.kept)
-        return cls.from_moments(mean_and_covariance(rows), reduce=reduce)
+        return cls.from_moments(mean_and_covariance(Rows.of(rows)), reduce=reduce)
 
     @classmethod
     def from_moments(cls, moments: SecondMoments, *, reduce: bool = False) -> Whitening:
@@ -251,9 +246,8 @@ class Whitening:
         V, spread = vectors[:, varying], np.sqrt(values[varying])
         V[flat] = 0.0  # but for rounding
         if not varying.all() and not (reduce and varying.any()):
-            template = "the features are collinear or constant (around column {column}), so "
-            template += "their covariance cannot be inverted; drop that column or reduce by "
-            template += "PCA first"
+            template = "the features are collinear or constant (around column {column}), so their "
+            template += "covariance has no inverse; drop that column, or reduce by PCA first"
             column = f"x{np.argmax(np.where(flat, 2.0, np.abs(vectors[:, 0])))}"
             raise InputError("columns_collinear", template, column=column)
         inverse = (V / spread) @ V.T if varying.all() else V / spread
@@ -362,7 +356,7 @@ def find_deviations(
             "joint": float(w @ lengths**2),
         }
 
-    standard = replace(rows, wide=True).mapped(whitening.mean, 1 / scale)
+    standard = replace(rows, wide=True).mapped(whitening.mean, np.diag(1 / scale))
     sums = standard.fold(measure, width=4 * rows.n_features, what="shape of the inputs")
     n, p, d = float(sums["total"]), whitening.n_features, len(scale)
     skewness = to_numpy(sums["cubes"]) / n
