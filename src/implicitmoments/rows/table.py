@@ -474,24 +474,24 @@ def in_blocks_of(size: int, pieces: Iterable[Block]) -> Iterator[Block]:
 
 
 def check_cells(
-    where: str,
+    name: str,
     columns: Mapping[str, Iterable[Any]],
     first_row: int = 0,
     number: Callable[[Any], object] = float,
     advice: str = "encode text and categories as numbers, or leave the column out",
 ) -> None:
     """Raise an error that names the column and the row of the first cell that is no number."""
-    for name, cells in columns.items():
+    for column, cells in columns.items():
         for row, cell in enumerate(cells, first_row):
             try:
                 if cell is not None:
                     number(cell)
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                template = "{where}: column {column!r} holds {cell!r} in row {row} (from row 0), "
+                template = "{name}: column {column!r} holds {cell!r} in row {row} (from row 0), "
                 template += "but an argument must be a number or a string of a number; {advice}"
                 short = cell[:80] if isinstance(cell, str) else cell
-                values = {"where": where, "column": name, "cell": short, "row": row}
+                values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, advice=advice, **values) from None
 
 
