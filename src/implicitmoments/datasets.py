@@ -15,8 +15,8 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.notes import InputError
-from implicitmoments.rows import DrawPurpose, RandomState, RowDraws, as_seed, blocks
-from implicitmoments.validation import check_whole
+from implicitmoments.rows import DrawPurpose, RowDraws, blocks
+from implicitmoments.validation import RandomState, as_seed, check_whole
 
 __all__ = [
     "Truth",

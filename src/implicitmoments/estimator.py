@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import Floats, to_numpy
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
-from implicitmoments.rows import CheckpointPath, Progress, RandomState, Rows, as_seed, open_rows
-from implicitmoments.validation import unnamed_columns, whole
+from implicitmoments.rows import CheckpointPath, Progress, Rows, open_rows
+from implicitmoments.validation import RandomState, as_seed, unnamed_columns, whole
 
 SMALL_BIC = 2.0  # a smaller difference of BIC is no evidence (Kass and Raftery 1995)
 TABLE = (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
+import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     Options,
@@ -152,3 +154,28 @@ def unnamed_columns(n: int) -> list[str]:
     ['x0', 'x1', 'x2']
     """
     return [f"x{j}" for j in range(n)]
+
+
+# a module is ``np.random``, NumPy's global generator
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | ModuleType | None
+
+
+def as_seed(random_state: RandomState) -> int:
+    """Convert a ``random_state`` of scikit-learn to an integer seed.
+
+    None and ``np.random`` draw it from NumPy's global generator, which ``np.random.seed`` sets.
+
+    Examples
+    --------
+    >>> as_seed(7)
+    7
+    """
+    if random_state is None or random_state is np.random:
+        return int(np.random.randint(2**31))  # noqa: NPY002 (as scikit-learn does)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    # scikit-learn's words for what else may be given
+    check_parameter("random_state", random_state, Interval(Integral, 0, None, closed="left"), None)
+    return int(random_state)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from implicitmoments.rows import RowDraws, as_seed, blocks
+from implicitmoments.rows import RowDraws, blocks
+from implicitmoments.validation import as_seed
 from support import refuses
 
 

@@ -46,7 +46,6 @@ from implicitmoments.notes import Note, Notes
 from implicitmoments.picture_data import Directions, FitView, NoPictureError, RowSample
 from implicitmoments.picture_data import Predictions as PredictionView
 from implicitmoments.rows import (
-    RandomState,
     Rows,
     Whitening,
     count_extreme_rows,
@@ -54,6 +53,7 @@ from implicitmoments.rows import (
     looks_standard,
 )
 from implicitmoments.validation import (
+    RandomState,
     check_enough_rows,
     check_flag,
     check_number,

@@ -49,7 +49,6 @@ from implicitmoments.picture_data import (
 from implicitmoments.rows import (
     SMALLEST_COMPONENT,
     ArrayTable,
-    RandomState,
     Rows,
     find_constants,
     leave_out_outliers,
@@ -57,6 +56,7 @@ from implicitmoments.rows import (
 )
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
+    RandomState,
     check_enough_rows,
     check_even_order,
     check_variance,

@@ -43,7 +43,6 @@ from implicitmoments.rows import (
     KOLMOGOROV_CHANCE,
     SMALLEST_COMPONENT,
     Near,
-    RandomState,
     Rows,
     find_constants,
     leave_out_outliers,
@@ -52,6 +51,7 @@ from implicitmoments.rows import (
 )
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
+    RandomState,
     check_enough_rows,
     check_number,
     check_number_or,

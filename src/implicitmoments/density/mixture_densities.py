@@ -36,7 +36,6 @@ from implicitmoments.moments.problems import (
 from implicitmoments.notes import Note
 from implicitmoments.picture_data import Densities, RowSample, spectrum_stats
 from implicitmoments.rows import (
-    RandomState,
     Rows,
     Whitening,
     factor_covariance,
@@ -46,7 +45,7 @@ from implicitmoments.rows import (
     whitener_of,
 )
 from implicitmoments.rows import Table as RowTable
-from implicitmoments.validation import check_number_or, check_variance, check_whole
+from implicitmoments.validation import RandomState, check_number_or, check_variance, check_whole
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
 HIGHEST_DEGREE, HIGHEST_LABEL_DEGREE = 80, 60

@@ -55,9 +55,10 @@ from implicitmoments.mixture.starts import (
 )
 from implicitmoments.mixture.students import LEAST, MOST, Students
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Rows, as_seed, cells_off, open_rows
+from implicitmoments.rows import Rows, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
+    as_seed,
     check_enough_rows,
     number,
     whole,

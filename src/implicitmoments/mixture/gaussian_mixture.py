@@ -27,8 +27,8 @@ from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
-from implicitmoments.rows import Near, RandomState, Rows, leave_out_outliers
-from implicitmoments.validation import check_option, check_whole, number, whole, words
+from implicitmoments.rows import Near, Rows, leave_out_outliers
+from implicitmoments.validation import RandomState, check_option, check_whole, number, whole, words
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):

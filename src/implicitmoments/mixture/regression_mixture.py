@@ -20,7 +20,6 @@ from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
 from implicitmoments.rows import (
     Near,
-    RandomState,
     Rows,
     Table,
     count_far,
@@ -29,7 +28,7 @@ from implicitmoments.rows import (
     near_rule,
     probe_rows,
 )
-from implicitmoments.validation import check_unknowns, check_whole, words
+from implicitmoments.validation import RandomState, check_unknowns, check_whole, words
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import spectrum_stats
-from implicitmoments.rows import Near, RandomState, Rows
-from implicitmoments.validation import whole, words
+from implicitmoments.rows import Near, Rows
+from implicitmoments.validation import RandomState, whole, words
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators

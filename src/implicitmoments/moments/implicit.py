@@ -42,15 +42,19 @@ from implicitmoments.paper.projections import Projection, evaluate, tensor
 from implicitmoments.rows import (
     DEFAULT_BUDGET,
     Block,
-    RandomState,
     Sums,
-    as_seed,
     blocks,
     shares_of,
     take_rows,
     weights_of,
 )
-from implicitmoments.validation import check_enough_rows, check_option, check_whole
+from implicitmoments.validation import (
+    RandomState,
+    as_seed,
+    check_enough_rows,
+    check_option,
+    check_whole,
+)
 
 if TYPE_CHECKING:
     from implicitmoments.moments.components import Components

@@ -5,14 +5,7 @@
 """
 
 from implicitmoments.rows.dask_table import DaskTable, is_dask, map_rows, rows_of
-from implicitmoments.rows.draws import (
-    DrawPurpose,
-    Integers,
-    RandomState,
-    RowDraws,
-    as_seed,
-    draw_numbers,
-)
+from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws, draw_numbers
 from implicitmoments.rows.file_table import FileTable, open_file
 from implicitmoments.rows.inputs import CheckpointPath, check_n_features, open_rows
 from implicitmoments.rows.outliers import (
@@ -55,5 +48,6 @@ from implicitmoments.rows.whitening import (
     restore_matrices,
     whitener_of,
 )
+from implicitmoments.validation import RandomState, as_seed
 
 __all__ = ["ArrayTable", "GeneratedTable", "RowDraws", "Table", "open_file"]

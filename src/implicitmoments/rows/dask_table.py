@@ -22,11 +22,10 @@ from implicitmoments.rows.table import (
     Sums,
     Table,
     add_sums,
-    check_cells,
     checked_block,
     in_blocks_of,
+    naming_cells,
     take_places,
-    text_columns,
 )
 
 DaskArray: TypeAlias = Any  # Dask ships no types
@@ -202,11 +201,8 @@ def _numbers_of(frame: Any, kinds: Any) -> DaskArray:
 
 def _as_numbers(part: Any, dtype: np.dtype[Any]) -> Any:
     """Convert a DataFrame of pandas to numbers; rows of an error are those of the partition."""
-    try:
+    with naming_cells({"X": part}):
         return part.astype(dtype)
-    except (TypeError, ValueError):
-        check_cells("X", text_columns("X", part))
-        raise
 
 
 def _aligned(column: Any, x: DaskArray) -> DaskArray:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import pairwise
-from numbers import Integral
-from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import Floats
-from implicitmoments.validation import check_parameter
 
-# a module is ``np.random``, NumPy's global generator
-RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | ModuleType | None
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -31,27 +25,6 @@ class DrawPurpose(IntEnum):
 
     HIDDEN = 0  # hidden vectors of synthetic data
     ROWS = 1  # rows themselves; the same in every pass
-
-
-def as_seed(random_state: RandomState) -> int:
-    """Convert a ``random_state`` of scikit-learn to an integer seed.
-
-    None and ``np.random`` draw it from NumPy's global generator, which ``np.random.seed`` sets.
-
-    Examples
-    --------
-    >>> as_seed(7)
-    7
-    """
-    if random_state is None or random_state is np.random:
-        return int(np.random.randint(2**31))  # noqa: NPY002 (as scikit-learn does)
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    # scikit-learn's words for what else may be given
-    check_parameter("random_state", random_state, Interval(Integral, 0, None, closed="left"), None)
-    return int(random_state)
 
 
 class RowDraws:

@@ -36,10 +36,9 @@ from implicitmoments.rows.table import (
     ARGUMENTS,
     Block,
     Table,
-    check_cells,
     checked_block,
     in_blocks_of,
-    text_columns,
+    naming_cells,
 )
 from implicitmoments.validation import unnamed_columns
 
@@ -320,13 +319,8 @@ def _blocks_of(given: Iterator[Any]) -> Iterator[tuple[int, Any, list[str] | Non
         x: Any = columns.get("x")
         if hasattr(x, "__len__") and not len(x):
             continue
-        try:
+        with naming_cells({ARGUMENTS.get(role, role): one for role, one in columns.items()}):
             block = checked_block(columns, first_row)
-        except (ValueError, TypeError):
-            for role, column in columns.items():
-                label = ARGUMENTS.get(role, role)
-                check_cells(label, text_columns(label, column))
-            raise
         named = list(getattr(x, "column_names", getattr(x, "columns", ())))
         names = named if named and all(isinstance(name, str) for name in named) else None
         yield number, {role: to_numpy(column) for role, column in block.items()}, names

@@ -24,7 +24,6 @@ from implicitmoments.arrays import (
 from implicitmoments.notes import InputError
 from implicitmoments.rows.checkpoint import open_checkpoint
 from implicitmoments.rows.dask_table import DaskTable, is_dask
-from implicitmoments.rows.draws import as_seed
 from implicitmoments.rows.file_table import open_file, spool_blocks
 from implicitmoments.rows.rows import Census, Drawn, Rows
 from implicitmoments.rows.table import (
@@ -34,13 +33,12 @@ from implicitmoments.rows.table import (
     Progress,
     Sums,
     Table,
-    check_cells,
     checked_block,
+    naming_cells,
     take_rows,
-    text_columns,
     weights_of,
 )
-from implicitmoments.validation import check_progress
+from implicitmoments.validation import as_seed, check_progress
 
 CheckpointPath: TypeAlias = str | PathLike[str] | None
 
@@ -160,7 +158,7 @@ def _from_arrays(
     # single and double precision are kept; other types become float64
     how = {"dtype": (np.float64, np.float32), "reset": reset, "ensure_min_samples": fewest}
     X, y, weights = given.values()
-    try:
+    with naming_cells(given):
         if labelled:
             X, y = validate_data(estimator, X, y, y_numeric=True, **how)
         else:
@@ -168,10 +166,6 @@ def _from_arrays(
         if weights is not None:
             how = {"dtype": X.dtype, "ensure_non_negative": True}
             weights = _check_sample_weight(weights, X, **how)
-    except (ValueError, TypeError):
-        for name, array in given.items():
-            check_cells(name, text_columns(name, array))
-        raise
     block = {"x": X} | ({"y": np.asarray(y, dtype=X.dtype)} if labelled else {})
     if weights is None:
         return block

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,18 +142,14 @@ def few_enough(n_far: int, n: int) -> bool:
 
 def count_far(rows: Rows, rule: Rule) -> tuple[Census, Census]:
     """Count the rows, and those that a rule leaves out, in one pass."""
-    found = rows.as_given().fold(partial(_count, rule), width=4, what="outliers")
-    every, far = found.get("n", 0), found.get("far n", 0)
-    return Census(every, found.get("total", 0.0)), Census(far, found.get("far total", 0.0))
 
+    def measure(block: Block) -> Sums:
+        kept, every = rule(block), count_rows(block)
+        far = 0.0 * every if kept is None else count_rows(take_rows(block, ~kept))
+        return {"every": every, "far": far}
 
-def _count(rule: Rule, block: Block) -> Sums:
-    kept, every = rule(block), count_rows(block)
-    sums = {"n": every["kept"], "total": every["total"]}
-    if kept is not None:
-        far = count_rows(take_rows(block, ~kept))
-        sums |= {"far n": far["kept"], "far total": far["total"]}
-    return sums
+    found = rows.as_given().fold(measure, width=4, what="outliers")
+    return Census.of(found.get("every")), Census.of(found.get("far"))
 
 
 def far_limit(

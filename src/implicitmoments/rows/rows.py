@@ -57,8 +57,13 @@ Pieces: TypeAlias = Iterable[tuple[Integers, Block]]
 class Census(NamedTuple):
     """How many rows are kept."""
 
-    kept: int  # rows that are kept and have a positive weight
-    total: float  # the sum of their weights
+    kept: int = 0  # rows that are kept and have a positive weight
+    total: float = 0.0  # the sum of their weights
+
+    @classmethod
+    def of(cls, counts: Floats | None) -> Census:
+        """Return the sums of :func:`count_rows`, None for those of no rows."""
+        return cls() if counts is None else cls(int(counts[0]), float(counts[1]))
 
 
 @dataclass(eq=False)
@@ -223,8 +228,8 @@ class Rows:
             return self.known
         if not self.keep and not self.weighted_rows:
             return Census(self.n, float(self.n))
-        found = self.as_given().fold(count_rows, what="counting rows")
-        return Census(int(found.get("kept", 0)), float(found.get("total", 0.0)))
+        sums = self.as_given().fold(lambda block: {"n": count_rows(block)}, what="counting rows")
+        return Census.of(sums.get("n"))
 
     @property
     def kept(self) -> int:
@@ -403,7 +408,7 @@ class Rows:
     def _of_block(self, block: Block, numbers: Integers | None = None) -> Rows:
         if block["x"].shape[0] == 0:
             raise self._none_kept()
-        held, census = ArrayTable.of(block), Census(**count_rows(block))
+        held, census = ArrayTable.of(block), Census.of(count_rows(block))
         how: dict[str, Any] = {"rows_per_block": self.rows_per_block, "budget": self.budget}
         return Rows(held, known=census, numbers=numbers, **how)
 
@@ -451,11 +456,11 @@ class Rows:
         return np.asarray(to_numpy(weights_of(self.block)), dtype=np.float64)
 
 
-def count_rows(block: Block) -> Sums:
-    """Count the rows of a block, and add up their weights."""
+def count_rows(block: Block) -> Floats:
+    """Return the number of rows of a block, and the sum of their weights."""
     counts = weights_of(block)
     total = namespace_of(counts).sum(counts, dtype=namespace_of(counts).float64)
-    return {"kept": int(counts.shape[0]), "total": float(total)}
+    return np.array([counts.shape[0], float(total)])
 
 
 def restore_columns(points: Floats, constants: Floats | None, fill: float | None = None) -> Floats:

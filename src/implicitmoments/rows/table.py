@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
@@ -493,6 +493,17 @@ def check_cells(
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, advice=advice, **values) from None
+
+
+@contextmanager
+def naming_cells(given: Mapping[str, Any]) -> Iterator[None]:
+    """Raise an error that names a cell of text, where reading the arguments fails."""
+    try:
+        yield
+    except (ValueError, TypeError):
+        for name, array in given.items():
+            check_cells(name, text_columns(name, array))
+        raise
 
 
 def text_columns(name: str, given: Any) -> Mapping[str, Iterable[Any]]:
