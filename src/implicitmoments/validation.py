@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import (
     Interval,
     Options,
@@ -170,12 +171,10 @@ def as_seed(random_state: RandomState) -> int:
     >>> as_seed(7)
     7
     """
-    if random_state is None or random_state is np.random:
-        return int(np.random.randint(2**31))  # noqa: NPY002 (as scikit-learn does)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.RandomState | ModuleType | None):
+        return int(check_random_state(random_state).randint(2**31))
     # scikit-learn's words for what else may be given
     check_parameter("random_state", random_state, Interval(Integral, 0, None, closed="left"), None)
     return int(random_state)

@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import mmap
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -126,16 +127,14 @@ def open_csv(path: Path, text: TextFormat, *, front_bytes: int = 2**20) -> Part:
             with suppress(pa.ArrowException, OSError, UnicodeError):
                 for batch in stream_of(dict.fromkeys(columns, pa.string())):
                     cells = {name: batch.column(name).to_pylist() for name in columns}
-                    check_cells(str(path), cells, first, number, advice)
+                    check_cells(str(path), cells, first, number)
                     first += batch.num_rows
             raise
 
-    def number(cell: str) -> None:
-        if cell not in missing and not is_number(cell, decimal):
+    def number(cell: str | float) -> None:
+        if isinstance(cell, str) and cell not in missing and not is_number(cell, decimal):
             raise ValueError
 
-    advice = "select the numeric columns with `columns`, encode categories as numbers, or set "
-    advice += "`sep`, `decimal` or `na_values`"
     return Part(str(path), names, has_names, tables)
 
 
@@ -171,12 +170,9 @@ def find_decimal(lines: Sequence[Sequence[str]], sep: str) -> str:
 
 def is_number(cell: str, decimal: str = ".") -> bool:
     """Say whether a cell is a number with a decimal separator."""
-    text = cell if decimal == "." else cell.replace(".", "_").replace(decimal, ".")
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text
+    mark = re.escape(decimal)
+    number = rf"[+-]?((\d+({mark}\d*)?|{mark}\d+)(e[+-]?\d+)?|inf(inity)?|nan)"
+    return re.fullmatch(number, cell.strip(), re.IGNORECASE) is not None
 
 
 # tables of Arrow

@@ -34,11 +34,12 @@ from implicitmoments.rows.table import (
     Sums,
     Table,
     checked_block,
+    join_labels,
     naming_cells,
     take_rows,
     weights_of,
 )
-from implicitmoments.validation import as_seed, check_progress
+from implicitmoments.validation import as_seed, check_progress, unnamed_columns
 
 CheckpointPath: TypeAlias = str | PathLike[str] | None
 
@@ -185,16 +186,14 @@ def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
     block = next(rows.blocks(whole=True))
     smallest, largest = sizes_of(block["x"])
-    for name in {"x", "y"} & set(block):
-        size = np.abs(to_numpy(block[name])).reshape(int(block["x"].shape[0]), -1)
-        refuse_large(name, found=bool(np.any(np.median(size, axis=0) > largest)), largest=largest)
-        top = size.max(axis=0)
-        lost = np.flatnonzero((top > 0) & (top < smallest))
-        if len(lost):
-            template = "{column} of {name} has no entry above {smallest:g}, and smaller squares "
-            template += "underflow; rescale it"
-            values = {"name": name, "column": f"x{lost[0]}", "smallest": smallest}
-            raise InputError("entries_too_small", template, **values)
+    size = np.abs(to_numpy(join_labels(block) if "y" in block else block["x"]))
+    refuse_large("X", found=bool(np.any(np.median(size, axis=0) > largest)), largest=largest)
+    top, names = size.max(axis=0), [*unnamed_columns(rows.n_features), "y"]
+    for j in np.flatnonzero((top > 0) & (top < smallest)):
+        template = (
+            "{column} has no entry above {smallest:g}, and smaller squares underflow; rescale it"
+        )
+        raise InputError("entries_too_small", template, column=names[j], smallest=smallest)
 
 
 def _remember(estimator: Any, n_features: int, names: Any, reset: bool) -> None:

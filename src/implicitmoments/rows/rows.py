@@ -245,9 +245,8 @@ class Rows:
     def held(self) -> bool:
         """Whether the table holds in memory all rows as a pass measures them."""
         changes = (self.center, self.linear, self.labels, self.constants, self.grid)
-        if any(each is not None for each in changes) or self.keep or self.wide:
-            return False
-        if self.weights != 1.0 or not isinstance(self.table, ArrayTable):
+        changed = any(each is not None for each in changes) or self.keep or self.wide
+        if changed or self.weights != 1.0 or not isinstance(self.table, ArrayTable):
             return False
         counts = self.table.block.get("counts")
         return counts is None or bool(namespace_of(counts).all(counts > 0))

@@ -474,45 +474,38 @@ def in_blocks_of(size: int, pieces: Iterable[Block]) -> Iterator[Block]:
 
 
 def check_cells(
-    name: str,
-    columns: Mapping[str, Iterable[Any]],
-    first_row: int = 0,
-    number: Callable[[Any], object] = float,
-    advice: str = "encode text and categories as numbers, or leave the column out",
+    name: str, columns: Mapping[str, Any], first: int = 0, number: Any = float
 ) -> None:
     """Raise an error that names the column and the row of the first cell that is no number."""
     for column, cells in columns.items():
-        for row, cell in enumerate(cells, first_row):
+        for row, cell in enumerate(cells, first):
             try:
-                if cell is not None:
-                    number(cell)
+                check(0.0 if cell is None else cell)
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                template = "{name}: column {column!r} holds {cell!r} in row {row} (from row 0), "
-                template += "but an argument must be a number or a string of a number; {advice}"
+                template = (
+                    "{name}: column {column!r} holds {cell!r} in row {row} (the first row is row "
+                    "0), and an argument must be a number or a string of a number; select the "
+                    "numeric columns, encode categories as numbers, or set `sep`, `decimal` or "
+                    "`na_values` of a CSV file"
+                )
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
-                raise kind("cell_not_a_number", template, advice=advice, **values) from None
+                raise kind("cell_not_a_number", template, **values) from None
 
 
 @contextmanager
 def naming_cells(given: Mapping[str, Any]) -> Iterator[None]:
-    """Raise an error that names a cell of text, where reading the arguments fails."""
+    """Raise an error that names a cell of text, where reading arrays or data frames fails."""
     try:
         yield
     except (ValueError, TypeError):
         for name, array in given.items():
-            check_cells(name, text_columns(name, array))
+            may_be_text = getattr(getattr(array, "dtype", None), "kind", "O") in "OUST"
+            cells: Any = np.asarray(array if may_be_text else (), dtype=object)
+            if cells.size and cells.ndim in (1, 2) and not isinstance(cells.flat[0], list):
+                table = cells.reshape(len(cells), -1)
+                names = unnamed_columns(table.shape[1]) if cells.ndim == 2 else [name]
+                columns = zip(getattr(array, "columns", names), table.T, strict=True)
+                check_cells(name, dict(columns))
         raise
-
-
-def text_columns(name: str, given: Any) -> Mapping[str, Iterable[Any]]:
-    """Return the columns of an array or data frame that may hold text, by name."""
-    if getattr(getattr(given, "dtype", None), "kind", "O") not in "OUST":
-        return {}
-    cells: Any = np.asarray(given, dtype=object)
-    if cells.size == 0 or cells.ndim not in (1, 2) or isinstance(cells.flat[0], list):
-        return {}  # another check has the better words
-    table = cells.reshape(len(cells), -1)
-    names = unnamed_columns(table.shape[1]) if cells.ndim == 2 else [name]
-    return dict(zip(getattr(given, "columns", names), table.T, strict=True))
