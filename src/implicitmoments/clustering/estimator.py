@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import array_api_compat
@@ -203,7 +203,7 @@ class SphericalMixtureClusterer(
         near = leave_out_outliers(
             every, k, drop=self.drop_outliers, least_share=SMALLEST_COMPONENT
         )
-        rows = near.rows.without(find_constants(near.rows))
+        rows = replace(near.rows, constants=find_constants(near.rows))
         n_used = max(near.rows.kept, round(rows.total))
         check_enough_rows(n_used + near.n_outliers, k, max(k, FEWEST_ROWS) if k > 1 else None)
         # 1. Reduce to the span of the means, in units of the noise.

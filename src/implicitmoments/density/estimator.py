@@ -144,7 +144,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         rows = near.rows.keyed_on(mean_and_covariance(near.rows))
         self._near = near.rule
         if not self.labelled:
-            rows = rows.without(find_constants(rows))
+            rows = replace(rows, constants=find_constants(rows))
         self._constants = rows.constants
         notes = constant_notes(self, rows.constants)
         check_enough_rows(near.rows.kept + near.n_outliers, k, self._least_rows(rows.n_features))

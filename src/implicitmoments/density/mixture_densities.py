@@ -42,7 +42,6 @@ from implicitmoments.rows import (
     find_deviations,
     restore_columns,
     restore_matrices,
-    whitener_of,
 )
 from implicitmoments.rows import Table as RowTable
 from implicitmoments.validation import RandomState, check_number_or, check_variance, check_whole
@@ -174,7 +173,7 @@ class SphericalMixtureDensity(ExpandedDensity):
         k = self.n_components
         if np.ndim(self.variance) == 2:
             factor = factor_covariance(self.variance, rows.table.n_features, rows.columns)
-            rows = rows.mapped(linear=whitener_of(factor))
+            rows = rows.mapped(linear=np.linalg.inv(factor).T)
             span = find_span(rows, k, 1.0)
             reference = replace(span, factor=factor)
         else:

@@ -35,7 +35,6 @@ from implicitmoments.rows import (
     factor_covariance,
     mean_and_covariance,
     weights_of,
-    whitener_of,
 )
 from implicitmoments.validation import check_positive_number
 
@@ -246,7 +245,7 @@ class SphericalMixtureProblem(HermiteProblem):
             self._factor, linear = sigma * np.eye(d), 1 / sigma
         else:
             self._factor = factor_covariance(variance, d)
-            linear = whitener_of(self._factor)
+            linear = np.linalg.inv(self._factor).T
         super().__init__(rows.mapped(self.center, linear), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
@@ -422,7 +421,7 @@ class SphericalSpan:
         return float(np.sum(np.maximum(self.spectrum[: self.p] - 1.0, 0.0)))
 
     def _centred(self, X: Array) -> Array:
-        white = X if self.factor is None else X @ move_like(whitener_of(self.factor), X)
+        white = X if self.factor is None else X @ move_like(np.linalg.inv(self.factor).T, X)
         return white - move_like(self.center, X)[None, :]
 
     def coordinates(self, X: Array) -> Array:

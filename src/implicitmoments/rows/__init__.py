@@ -46,7 +46,6 @@ from implicitmoments.rows.whitening import (
     looks_standard,
     mean_and_covariance,
     restore_matrices,
-    whitener_of,
 )
 from implicitmoments.validation import RandomState, as_seed
 

@@ -74,9 +74,10 @@ class Checkpoint:
             raise InputError("checkpoint_unreadable", template, path=str(self.path)) from reason
         differing = [n for n in {**was, **key} if was.get(n) != key.get(n)]
         if differing:
-            template = "the checkpoint {path} belongs to another fit, which differs in "
-            template += "{differing}; use the same parameters and rows, delete the file, "
-            template += "or give another path"
+            template = (
+                "the checkpoint {path} belongs to another fit, which differs in {differing}; "
+            )
+            template += "use the same parameters and rows, delete the file, or give another path"
             values = {"path": str(self.path), "differing": differing}
             raise InputError("checkpoint_of_another_fit", template, **values)
 
@@ -89,11 +90,9 @@ class Checkpoint:
     def sums(self, what: str, run: Callable[[], Sums]) -> Sums:
         """Return the sums of the next pass, from the file or by ``run()``."""
         name = f"{self._loop} pass {next(self._numbers)} {what}/"
-        found = self._recall(name)
-        if found is None:
-            found = run()
-            self._keep(name, found)
-        return found
+        if self._recall(name) is None:
+            self._keep(name, run())
+        return self._recall(name) or {}  # with one layout, of which the bits of products depend
 
     def begin_loop(self) -> Sums | None:
         """Begin a loop with a state of its own; return its state, None at the beginning."""
@@ -117,8 +116,6 @@ class Checkpoint:
                     device = array_api_compat.device(self._like)
                     value = namespace_of(self._like).asarray(value, device=device)
                 found[own] = value.item() if kind == "number" else value
-                if kind == "turned":
-                    found[own] = value.T
         return found or None
 
     def _keep(self, prefix: str, sums: Mapping[str, Any]) -> None:
@@ -128,8 +125,6 @@ class Checkpoint:
                 kind = "number"
             elif not isinstance(value, np.ndarray | np.generic):
                 kind = "foreign"
-            elif array.flags.fnc:  # in column-major order, on which the bits of products depend
-                array, kind = array.T, "turned"
             self._arrays[f"{prefix}{kind} {name}"] = np.array(array, order="C")
         new = self.path.with_name(f".{self.path.name}.new")
         new.write_bytes(save(self._arrays, self._header))

@@ -90,7 +90,8 @@ class DaskTable(Table):
     def _edges(self) -> list[int]:
         """The first row of each partition, and the number of rows."""
         if np.isnan(self._lengths).any():
-            self._lengths = _compute([dask().delayed(_length)(part) for part in self._parts])
+            count = dask().delayed(lambda block: int(block["x"].shape[0]))
+            self._lengths = _compute([count(part) for part in self._parts])
         return [0, *np.cumsum(self._lengths).astype(int).tolist()]
 
     @cached_property
@@ -140,10 +141,6 @@ def _compute(tasks: Sequence[Any]) -> list[Any]:
     """Compute by the active client or scheduler; BLAS has one thread per task."""
     with threads_for_folds(1):
         return list(dask().compute(*tasks))
-
-
-def _length(block: Block) -> int:
-    return int(block["x"].shape[0])
 
 
 def _named(d: int, others: list[str], table: Array) -> Block:

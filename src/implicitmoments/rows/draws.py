@@ -93,8 +93,7 @@ class RowDraws:
         -------
         array of the shape that :meth:`uniform` has
         """
-        normals: Floats = ndtri(self.uniform(width))
-        return normals
+        return np.asarray(ndtri(self.uniform(width)))
 
     def categorical(self, probabilities: Floats) -> Integers:
         """Return one random index per row.
@@ -110,13 +109,10 @@ class RowDraws:
             One index per row.
         """
         edges = np.cumsum(probabilities)
-        drawn: Integers = np.searchsorted(edges / edges[-1], self.uniform(), side="right")
-        return drawn
+        return np.searchsorted(edges / edges[-1], self.uniform(), side="right")
 
 
-def draw_numbers(
-    n_rows: int, n: int, rng: np.random.Generator | int, *, stretch: int = 2**20
-) -> Integers:
+def draw_numbers(n_rows: int, n: int, rng: Any, *, stretch: int = 2**20) -> Integers:
     """Draw n of the numbers below ``n_rows``, in ascending order; all if there are no more.
 
     Every stretch of numbers gives its share of them at random, so that no array of the length of

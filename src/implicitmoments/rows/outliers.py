@@ -152,12 +152,10 @@ def count_far(rows: Rows, rule: Rule) -> tuple[Census, Census]:
     return Census.of(found.get("every")), Census.of(found.get("far"))
 
 
-def far_limit(
-    radius: Floats, n: int, quantile: float = 0.9, *, false_alarms: float = 0.01
-) -> float:
+def far_limit(radius: Floats, n: int, quantile: float = 0.9) -> float:
     """Return the distance from the centre beyond which one of n rows is far.
 
-    In a share of data sets of Gaussian rows, ``false_alarms``, the largest distance is beyond the
+    In one of 100 data sets of Gaussian rows, the largest distance is beyond the
     median by more than a multiple of the spread, which the quantile shows: 0.75 withstands a far
     group of a quarter of the rows; once far groups are known, 0.9 reflects heavier tails. The
     limit has room for tails that are a little heavier. Distances of groups of rows may spread
@@ -166,7 +164,7 @@ def far_limit(
     middle, high = np.quantile(radius, [0.5, quantile])
     # distances of discrete rows may all be equal: the spread is a tenth of the median at least
     spread = max(float(high - middle), 0.1 * float(middle)) / float(norm.ppf(quantile))
-    limit = middle + 1.2 * spread * math.sqrt(2.0 * math.log(max(n, 2) / false_alarms))
+    limit = middle + 1.2 * spread * math.sqrt(2.0 * math.log(100 * max(n, 2)))
     outside = np.sort(radius[radius >= max(high, middle)])
     gaps = np.flatnonzero((outside[1:] > 3 * outside[:-1]) & (outside[:-1] > 0))
     return float(min(limit, 3 * outside[gaps[0]]) if len(gaps) else limit)
@@ -265,13 +263,7 @@ def near_any(x: Array, others: Array, reach: float) -> Array:
 
 
 def find_groups(
-    at: Callable[[Integers], Floats],
-    radius: Floats,
-    limit: float,
-    weights: Floats,
-    fewest: float,
-    *,
-    most: int = 2_000,
+    at: Callable[[Integers], Floats], radius: Floats, limit: float, weights: Floats, fewest: float
 ) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], Floats, float]:
     """Say which rows are far, and linked to rows that are not, or in a component.
 
@@ -284,10 +276,8 @@ def find_groups(
         Returns some of the rows, by their places, in the units of the rule.
     fewest : float
         The least number of rows of a component.
-    most : int
-        Far rows that are compared with one another: the cost is quadratic.
     """
-    grouped = np.zeros(len(radius), dtype=bool)
+    grouped, most = np.zeros(len(radius), dtype=bool), 2_000  # rows compared: quadratic costs
     far = np.flatnonzero((radius > limit) & np.isfinite(radius))
     if len(far) == 0:
         return grouped, at(far), 0.0

@@ -272,10 +272,6 @@ class Rows:
         turned = self.linear if linear is None else np.asarray(linear)
         return replace(self, center=moved, linear=turned, labels=labels or self.labels)
 
-    def without(self, constants: Floats | None) -> Self:
-        """Return the rows without columns that are constant; before any map."""
-        return replace(self, constants=constants)
-
     def as_given(self) -> Self:
         """Return the rows that are kept, with their weights, without the map.
 
@@ -497,5 +493,4 @@ def shares_of(block: Block, n_shares: int, grid: KeyGrid | None = None) -> Array
 def in_share(share: int, n_shares: int, out: bool, grid: KeyGrid | None, block: Block) -> Array:
     """Return which rows of a block are in a share; with ``out`` those that are in another."""
     shares = shares_of(block, n_shares, grid)
-    kept: Array = shares != share if out else shares == share
-    return kept
+    return shares != share if out else shares == share  # type: ignore[no-any-return]

@@ -68,7 +68,7 @@ def add_sums(total: Sums, other: Mapping[str, Any]) -> Sums:
 
 
 def fold_blocks(
-    pieces: Iterable[Block], measure: Measure, n_blocks: int, after: After | None = None
+    pieces: Iterable[Block], measure: Measure, n_blocks: int, after: Any = None
 ) -> Sums:
     """Sum the results of ``measure`` over blocks, in the order of the rows.
 
@@ -354,17 +354,12 @@ class ArrayTable(Table):
         return table
 
     def _hold(self, block: Block) -> None:
-        self._block = block
+        self.block = block  # all columns
         self.n_rows, self.n_features = (int(length) for length in block["x"].shape)
-
-    @property
-    def block(self) -> Block:
-        """All columns."""
-        return self._block
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Return views of the rows."""
-        return (slice_rows(self._block, rows) for rows in blocks(range(self.n_rows), size))
+        return (slice_rows(self.block, rows) for rows in blocks(range(self.n_rows), size))
 
 
 class GeneratedTable(Table):
@@ -396,31 +391,26 @@ class GeneratedTable(Table):
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Draw the rows."""
-        for rows in blocks(range(self.n_rows), size):
-            block = self._draw(rows)
-            shape, expected = tuple(block["x"].shape), (len(rows), self.n_features)
-            if shape != expected:
-                template = "the function returned points of shape {shape}, expected {expected}"
-                raise InputError("rows_differ", template, shape=shape, expected=expected)
-            yield block
+        return map(self._draw, blocks(range(self.n_rows), size))
 
     def _draw(self, rows: range) -> Block:
         made = self._function(rows, RowDraws(0, rows, (DrawPurpose.ROWS,)))
-        return checked_block(made if isinstance(made, Mapping) else {"x": made}, rows.start)
+        block = made if isinstance(made, Mapping) else {"x": made}
+        return checked_block(block, rows.start, len(rows))
 
 
-def checked_block(given: Mapping[str, Any], first_row: int = 0) -> Block:
-    """Return columns as finite numbers, in the library and precision of the points, or raise."""
+def checked_block(given: Mapping[str, Any], first_row: int = 0, n: int | None = None) -> Block:
+    """Return columns of n rows as finite numbers, in the library and precision of the points."""
     x, block = as_real_array(given["x"], "X", 2), {}
+    n = int(x.shape[0]) if n is None else n
     for name, column in given.items():
         label = ARGUMENTS.get(name, name)
         array = as_real_array(column, label, 2 if name == "x" else 1)
         check_finite(array, label, first_row)
         namespace_of(x, array)
-        if array.shape[0] != x.shape[0]:
-            template = "`{name}` has {n_rows} rows, expected {expected}: one value per row of X"
-            values = {"name": label, "n_rows": int(array.shape[0]), "expected": int(x.shape[0])}
-            raise InputError("wrong_length", template, **values)
+        if array.shape[0] != n:
+            values = {"name": label, "n_rows": int(array.shape[0]), "expected": n}
+            raise InputError("wrong_length", "{name} has {n_rows} rows, not {expected}", **values)
         block[name] = move_like(array, x)
     return block
 
@@ -473,9 +463,7 @@ def in_blocks_of(size: int, pieces: Iterable[Block]) -> Iterator[Block]:
         yield join_blocks(waiting, n)
 
 
-def check_cells(
-    name: str, columns: Mapping[str, Any], first: int = 0, number: Any = float
-) -> None:
+def check_cells(name: str, columns: Mapping[str, Any], first: int = 0, check: Any = float) -> None:
     """Raise an error that names the column and the row of the first cell that is no number."""
     for column, cells in columns.items():
         for row, cell in enumerate(cells, first):

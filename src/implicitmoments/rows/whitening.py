@@ -91,8 +91,7 @@ class SecondMoments:
     @property
     def second_moment(self) -> Floats:
         """The mean of the products about zero, (d, d)."""
-        second: Floats = self.covariance + np.outer(self.mean, self.mean)
-        return second
+        return np.asarray(self.covariance + np.outer(self.mean, self.mean))
 
     @property
     def points(self) -> SecondMoments:
@@ -164,11 +163,6 @@ def factor_covariance(covariance: Array, d: int, columns: Integers | None = None
             return np.asarray(np.linalg.cholesky((given + given.T) / 2), dtype=np.float64)
     template = "`variance` must be symmetric and positive definite"
     raise InputError("covariance_not_positive_definite", template)
-
-
-def whitener_of(factor: Floats) -> Floats:
-    """Return the matrix W with which rows x W have noise of variance 1, for Σ = L Lᵀ."""
-    return np.asarray(np.linalg.inv(factor).T, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +306,7 @@ class Whitening:
         array of shape (k, d)
             Vectors that act on the original points.
         """
-        mapped: Floats = vectors @ self.inverse_root.T
-        return mapped
+        return np.asarray(vectors @ self.inverse_root.T)
 
 
 def find_deviations(
