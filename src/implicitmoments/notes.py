@@ -74,7 +74,7 @@ NOTES: dict[str, str] = {
     "`positive=False` and `fit_bias=True` allow more), or there are too few rows for its unknowns",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
     "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
-    "kurtosis {kurtosis:.2g}; mean of |z|⁴ {fourth_moment_ratio:.2g} times that of a Gaussian); "
+    "kurtosis {kurtosis:.2g}); "
     "estimates from moments are then biased: transform the columns to normal quantiles "
     "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
     "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",

@@ -119,7 +119,7 @@ class TestWhitening:
     def test_points_become_standard_and_vectors_come_back(self, rng):
         X = rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 3)) + [1.0, -5.0, 100.0]
         whitening = Whitening.of(ArrayTable(X))
-        made = whitening.apply({"x": X})["x"]
+        made = whitening.apply(X)
         np.testing.assert_allclose(made.mean(0), 0, atol=1e-9)
         np.testing.assert_allclose(made.T @ made / len(X), np.eye(3), atol=1e-8)
         v = rng.normal(size=(2, 3))

@@ -235,7 +235,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     def _fit(self, given: Rows, seed: int) -> None:
         activation, degrees = self._options()
         rows = in_memory(given)
-        activation(rows.first["x"])  # raises for a function of NumPy arrays only
+        activation(rows.table.first["x"])  # raises for a function of NumPy arrays only
         # 0. Inputs of mean 0 and covariance I, and folds that do not depend on their units.
         spread = Whitening.of(rows, reduce=True)
         rows = rows.keyed_on(spread)
@@ -341,7 +341,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         notes = Notes(whitening.column_notes(names))
         standard = looks_standard(whitening, rows.total)
         deviations = find_deviations(rows, whitening, names)
-        if deviations is not None:
+        if deviations:
             notes.append(Note("inputs_not_gaussian", deviations))
         parity = parity_note(as_activation(self.activation))
         if parity is not None and self.positive and not self.fit_bias:
@@ -451,4 +451,4 @@ def evaluate_hypothesis(
     hypothesis: Callable[[Array], Array], whitening: Whitening | None, x: Array
 ) -> Array:
     """Evaluate a hypothesis of standardised points at points (n, d) as given."""
-    return hypothesis(x if whitening is None else whitening.apply({"x": x})["x"])
+    return hypothesis(x if whitening is None else whitening.apply(x))

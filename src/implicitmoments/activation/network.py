@@ -286,7 +286,7 @@ def measure_slope(rows: Rows, network: Network) -> tuple[FittedNetwork, Floats]:
     own = slopes[:, : v.shape[1]]
     own -= np.sum(own * v, axis=1, keepdims=True) * v  # along a unit vector nothing changes
     loss, size = float(sums["loss"]) / total, float(sums["size"]) / total
-    fitted = FittedNetwork(network, loss, size, total, machine_epsilon(rows.first["y"]))
+    fitted = FittedNetwork(network, loss, size, total, machine_epsilon(rows.table.first["y"]))
     return fitted, np.append(to_numpy(sums["weights"]), slopes.ravel()) / total
 
 

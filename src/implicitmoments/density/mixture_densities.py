@@ -370,7 +370,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         names = column_names(self)
         deviations = find_deviations(every, Whitening.of(every, reduce=True), names)
         super()._fit(every, seed)
-        if deviations is not None:
+        if deviations:
             self.notes_.insert(0, Note("inputs_not_gaussian", deviations))
 
     def _store(self, density: ClippedDensity, like: Array) -> None:
@@ -383,7 +383,7 @@ class RegressionMixtureDensity(ExpandedDensity):
         self.noise_ = frame.scale * math.sqrt(stats["noise_share"] * frame.spread)
 
     def _log_density(self, X: Any, y: Any) -> RowFunction:
-        if y is not None or (isinstance(X, RowTable) and "y" in X.first()):
+        if y is not None or (isinstance(X, RowTable) and "y" in X.first):
             return RowFunction(self.hypothesis_.log_joint, labelled=True)
         # inputs are Gaussian in the model
         return RowFunction(self.hypothesis_.reference.log_density_of_inputs)

@@ -129,7 +129,7 @@ def find_frame(rows: Rows, k: int) -> tuple[RegressionFrame, Floats]:
     """
     d = rows.n_features
     moments = mean_and_covariance(rows, labelled=True)
-    whitening = Whitening.from_moments(moments.points)
+    whitening = Whitening.of(moments.points)
     mean, whitener = whitening.mean, whitening.inverse_root
     slope = whitener.T @ moments.covariance[:d, d]  # of least squares, as x' is standard
     intercept = float(moments.mean[d])

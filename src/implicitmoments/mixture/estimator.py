@@ -380,7 +380,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
         Returns the sums of the fit in this order.
         """
-        (sample, end, stats), course, like = fit.search, fit.course, rows.first["x"]
+        (sample, end, stats), course, like = fit.search, fit.course, rows.table.first["x"]
         n, part = fit.rows.n, sample.n / fit.rows.n
         sums, rest = part * course.sums[0], part * fit.rows.rest
         notes = fit_notes(sample, sums, rest, end, np.random.default_rng(0))
@@ -456,7 +456,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         weights = sums[:, 0] / sums[:, 0].sum()
         parameters = family.estimate(sums, family.pool(sums, batch.rest))
         self._mixture = replace(self._mixture, weights=weights, parameters=parameters)
-        self._set_parameters(None, rows.first["x"])
+        self._set_parameters(None, rows.table.first["x"])
         self._sums, self.n_iter_ = sums, self.n_iter_ + 1
         self.lower_bound_ = float(new.levels[0]) / batch.n + family.log_jacobian
         self.stats_.pop("mean_log_likelihood_history", None)  # of the first batch

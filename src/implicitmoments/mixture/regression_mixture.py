@@ -26,7 +26,6 @@ from implicitmoments.rows import (
     far_limit,
     few_enough,
     near_rule,
-    probe_rows,
 )
 from implicitmoments.validation import RandomState, check_unknowns, check_whole, words
 
@@ -42,7 +41,7 @@ class NearLines:
     @classmethod
     def of(cls, rows: Rows, lines: Floats) -> NearLines:
         """Estimate the limit, generously: regressions keep heavy tails of the noise."""
-        probe = probe_rows(rows).block
+        probe = rows.as_given().sample(100_000).block
         x, y = (np.asarray(to_numpy(probe[name]), dtype=np.float64) for name in ("x", "y"))
         limit = far_limit(np.asarray(distances(lines, x, y)), rows.kept)
         return cls(lines, 5 * limit, near_rule(rows, labelled=False))

@@ -17,7 +17,6 @@ from implicitmoments.rows.outliers import (
     few_enough,
     leave_out_outliers,
     near_rule,
-    probe_rows,
 )
 from implicitmoments.rows.rows import Rows, Rule, restore_columns, shares_of
 from implicitmoments.rows.table import (

@@ -143,7 +143,7 @@ def open_checkpoint(path: Any, estimator: Any, rows: Rows) -> Checkpoint:
     for name in sorted(block):
         digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
     key["rows"] = digest.hexdigest()
-    return Checkpoint(path, key, rows.first["x"])
+    return Checkpoint(path, key, rows.table.first["x"])
 
 
 def _describe(value: Any) -> str:

@@ -105,8 +105,7 @@ def open_csv(path: Path, text: TextFormat, *, front_bytes: int = 2**20) -> Part:
     names = head if has_names else unnamed_columns(len(head))
     missing = [*reader.ConvertOptions().null_values, "<NA>", "None", *text.na_values]
 
-    given = None if has_names else names
-    read = reader.ReadOptions(column_names=given, block_size=front_bytes)
+    read = reader.ReadOptions(column_names=None if has_names else names, block_size=front_bytes)
     parse = reader.ParseOptions(delimiter=sep, newlines_in_values=True)
     how = {"decimal_point": decimal, "null_values": missing}
 
@@ -330,14 +329,9 @@ def reading(file: object) -> Iterator[None]:
     except (CodedError, FileNotFoundError, GeneratorExit):
         raise
     except Exception as reason:
-        raise unreadable(file, reason) from reason
-
-
-def unreadable(file: object, reason: object) -> InputError:
-    """Return the error of a file that cannot be read, with what a library said."""
-    said = " ".join(str(reason).split())[:200] or type(reason).__name__
-    template = "{file} cannot be read ({reason}); it may be empty, cut off or damaged"
-    return InputError("unreadable", template, file=str(file), reason=said)
+        said = " ".join(str(reason).split())[:200] or type(reason).__name__
+        template = "{file} cannot be read ({reason}); it may be empty, cut off or damaged"
+        raise InputError("unreadable", template, file=str(file), reason=said) from reason
 
 
 def require(module: str, kind: str, extra: str = "files") -> Any:

@@ -143,7 +143,7 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
 
 
 def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
-    if labelled and "y" not in rows.first:
+    if labelled and "y" not in rows.table.first:
         raise InputError("labels_missing", "the rows have no labels; name their column, `y='…'`")
     _remember(estimator, rows.n_features, rows.table.names, reset)
     if reset and rows.table.columns:
@@ -165,8 +165,7 @@ def _from_arrays(
         else:
             X = validate_data(estimator, X, **how)
         if weights is not None:
-            how = {"dtype": X.dtype, "ensure_non_negative": True}
-            weights = _check_sample_weight(weights, X, **how)
+            weights = _check_sample_weight(weights, X, dtype=X.dtype, ensure_non_negative=True)
     block = {"x": X} | ({"y": np.asarray(y, dtype=X.dtype)} if labelled else {})
     if weights is None:
         return block

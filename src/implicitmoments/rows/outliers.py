@@ -170,14 +170,9 @@ def far_limit(radius: Floats, n: int, quantile: float = 0.9) -> float:
     return float(min(limit, 3 * outside[gaps[0]]) if len(gaps) else limit)
 
 
-def probe_rows(rows: Rows) -> Rows:
-    """Return rows as they were given, whose quantiles are those of all rows to 1 %."""
-    return rows.as_given().sample(100_000)
-
-
 def near_rule(rows: Rows, k: int = 1, *, labelled: bool, least_share: float = 0.0) -> Near:
     """Estimate centre, limit and far groups; see :func:`leave_out_outliers`."""
-    probe, n = probe_rows(rows), rows.n
+    probe, n = rows.as_given().sample(100_000), rows.n  # quantiles are then known to 1 %
     points = join_labels(probe.block) if labelled else probe.block["x"]
     table, weights = np.asarray(to_numpy(points), dtype=np.float64), probe.counts
     center, scale = center_and_units(table)

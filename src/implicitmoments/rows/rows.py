@@ -71,20 +71,19 @@ class Drawn:
     """The sample of a table that smaller samples are drawn from: one pass serves several."""
 
     seed: int = 0
-    table: Table | None = None
-    numbers: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    block: Block = field(default_factory=dict)
+    held: tuple[Table, Integers, Block] | None = None
 
     def select(self, table: Table, n: int, rng: np.random.Generator | int) -> Pieces:
         """Draw n rows, which depend on both seeds alone; return their numbers and columns."""
         most = min(100_000, 2**23 // max(1, table.n_features))
         if n > most:
             return table.select(draw_numbers(table.n_rows, n, rng))
-        if self.table is not table:
+        if self.held is None or self.held[0] is not table:
             numbers = draw_numbers(table.n_rows, most, self.seed)
-            self.table, self.numbers, self.block = table, numbers, table.take(numbers)
-        places = draw_numbers(len(self.numbers), n, rng)
-        return [(self.numbers[places], take_places(self.block, places))]
+            self.held = table, numbers, table.take(numbers)
+        _, numbers, block = self.held
+        places = draw_numbers(len(numbers), n, rng)
+        return [(numbers[places], take_places(block, places))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,14 +193,9 @@ class Rows:
         return self.table.n_features if self.columns is None else len(self.columns)
 
     @cached_property
-    def first(self) -> Block:
-        """The first row of the table, unmapped, whether it is kept or not."""
-        return self.table.first()
-
-    @cached_property
     def like(self) -> Array:
         """A point as mapped, (1, p): it has the library, precision and device of all."""
-        return self.map_block(self.first)["x"]
+        return self.map_block(self.table.first)["x"]
 
     @cached_property
     def first_kept(self) -> Block:
@@ -214,7 +208,7 @@ class Rows:
     @property
     def weighted_rows(self) -> bool:
         """Whether rows have weights."""
-        return self.weights != 1.0 or "counts" in self.first
+        return self.weights != 1.0 or "counts" in self.table.first
 
     @property
     def small(self) -> bool:
@@ -355,7 +349,7 @@ class Rows:
     def block_size(self, width: int = 1) -> int:
         """Return how many rows are read at a time where so many numbers are computed from each."""
         widest = max(width, self.table.n_features, self.n_features)
-        return self.rows_per_block or self.budget.rows_per_block(widest, self.first["x"])
+        return self.rows_per_block or self.budget.rows_per_block(widest, self.table.first["x"])
 
     def _kept(self, block: Block, *, keyed: bool = False) -> Block:
         """Return the rows of positive weight that all rules keep, mapped."""

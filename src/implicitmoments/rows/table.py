@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
@@ -132,10 +133,6 @@ class MemoryBudget:
     # numbers held in memory, of rows or computed from them: 256 MB
     held: int = 2**25
 
-    # Rows that matrix products need to be near their best; that are enough for anything; and
-    # that even the widest blocks have.
-    GOOD_ROWS, MOST_ROWS, FEWEST_ROWS = 2_048, 16_384, 256
-
     def rows_per_block(self, width: int, like: Array) -> int:
         """Return the rows per block when ``width`` numbers are computed per row.
 
@@ -145,11 +142,11 @@ class MemoryBudget:
         like : array
             Of the library and on the device of the rows.
         """
-        width = max(1, width)
+        width, good = max(1, width), 2_048  # rows that matrix products need to be near their best
         if not on_host(like):
-            return max(self.GOOD_ROWS, min(self.device, device_memory(like) // 64) // width)
-        enough = min(self.GOOD_ROWS, self.block // width)
-        return min(max(self.cache // width, enough, self.FEWEST_ROWS), self.MOST_ROWS)
+            return max(good, min(self.device, device_memory(like) // 64) // width)
+        # even the widest blocks have 256 rows, and 16,384 are enough for anything
+        return min(max(self.cache // width, min(good, self.block // width), 256), 16_384)
 
 
 DEFAULT_BUDGET = MemoryBudget()
@@ -213,7 +210,6 @@ class Table(ABC):
     n_features: int
     names: tuple[str, ...] | None = None
     columns: Mapping[str, str] = {}
-    _first: Block | None = None
 
     @abstractmethod
     def blocks(self, size: int) -> Iterator[Block]:
@@ -263,7 +259,7 @@ class Table(ABC):
         array of int, mapping of str to array
             Some of the numbers, and the columns of these rows.
         """
-        start, size = 0, DEFAULT_BUDGET.rows_per_block(self.n_features, self.first()["x"])
+        start, size = 0, DEFAULT_BUDGET.rows_per_block(self.n_features, self.first["x"])
         for block in self.blocks(size):
             stop = start + int(block["x"].shape[0])
             low, high = np.searchsorted(numbers, (start, stop))
@@ -287,17 +283,10 @@ class Table(ABC):
         """
         return join_blocks((block for _, block in self.select(numbers)), len(numbers))
 
+    @cached_property
     def first(self) -> Block:
-        """Return the first row, which has the library, precision and device of all rows.
-
-        Returns
-        -------
-        mapping of str to array
-            One row.
-        """
-        if self._first is None:
-            self._first = take_places(next(iter(self.blocks(1))), np.arange(1))
-        return self._first
+        """The first row, which has the library, precision and device of all rows."""
+        return take_places(next(iter(self.blocks(1))), np.arange(1))
 
     def given_numbers(self, numbers: Integers) -> Integers:
         """Return the numbers that rows had before incomplete ones were left out.
