@@ -181,7 +181,7 @@ def test_views_of_every_library(xp, X):
     rows = rows.kept_by(lambda block: block["x"][:, 0] > 5).weighted(2.0)
     expected = (X - X.mean(axis=0))[X[:, 0] > 5, :2]
     np.testing.assert_allclose(rows.points, expected)
-    assert type(rows.hold().first["x"]) is type(xp.ones(1))
+    assert type(rows.hold().block["x"]) is type(xp.ones(1))
     found = mean_and_covariance(rows)
     np.testing.assert_allclose(found.mean, expected.mean(axis=0))
     assert sum(rows.split(i, 3).kept for i in range(3)) == len(expected)

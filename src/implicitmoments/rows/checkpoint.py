@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,10 +73,7 @@ class Checkpoint:
             raise InputError("checkpoint_unreadable", template, path=str(self.path)) from reason
         differing = [n for n in {**was, **key} if was.get(n) != key.get(n)]
         if differing:
-            template = (
-                "the checkpoint {path} belongs to another fit, which differs in {differing}; "
-            )
-            template += "use the same parameters and rows, delete the file, or give another path"
+            template = "{path} is of a fit that differs in {differing}; delete it or give another"
             values = {"path": str(self.path), "differing": differing}
             raise InputError("checkpoint_of_another_fit", template, **values)
 
@@ -148,8 +144,6 @@ def open_checkpoint(path: Any, estimator: Any, rows: Rows) -> Checkpoint:
 
 def _describe(value: Any) -> str:
     """Describe a parameter by its content, alike in every process."""
-    if isinstance(value, partial):
-        return f"{_describe(value.func)} {value.args} {value.keywords}"
     if hasattr(value, "__code__"):
         code = value.__code__
         return f"{value.__qualname__} {code.co_code.hex()} {code.co_consts} {code.co_names}"

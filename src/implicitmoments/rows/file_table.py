@@ -82,14 +82,14 @@ class FileTable(Table, AbstractContextManager["FileTable"]):
         advice = "drop or fill such rows, or leave them out with `drop_missing=True`"
         for part in self._parts:
             first = 0
-            with reading(part.file), np.errstate(over="ignore", invalid="ignore"):
+            with reading(part.file):
                 for given in part.tables(self._columns, size):
-                    table = given.astype(self._dtype, copy=False)
                     # to add numbers is faster than to look at each
-                    if not self._checked and not np.isfinite(table.sum()):
-                        for j, name in enumerate(self._columns):
-                            label = f"{part.file}: column {name!r}"
-                            check_finite(table[:, j], label, first, advice)
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        table = given.astype(self._dtype, copy=False)
+                        suspect = not self._checked and not np.isfinite(table.sum())
+                    for j, name in enumerate(self._columns if suspect else ()):
+                        check_finite(table[:, j], f"{part.file}: column {name!r}", first, advice)
                     first += len(table)
                     yield table
 
@@ -235,8 +235,7 @@ def _choose(
     else:
         chosen = [_find(part, name, "columns") for name in columns]
     if not chosen or len({*taken, *chosen}) < len(chosen) + len(set(taken)):
-        template = "the features of {file} would be {columns}, and labels or weights {others}; "
-        template += "expected at least one feature, and every column in one role"
+        template = "{file}: a column has one role, not features {columns} and others {others}"
         values = {"file": part.file, "columns": chosen, "others": sorted(taken)}
         raise InputError("columns_overlap", template, **values)
     return {"x": chosen, **others}
@@ -298,8 +297,7 @@ def spool_blocks(given: Iterator[Any]) -> FileTable:
         for number, other, other_names in chain([first], made):
             kinds = [[*b, str(b["x"].dtype), b["x"].shape[1]] for b in (other, block)]
             if kinds[0] != kinds[1] or other_names != names:
-                template = "block {number} has {found} and block 0 has {expected} (columns, type, "
-                template += "number and names of features); expected the same in every block"
+                template = "block {number} has {found}, block 0 {expected}; they need to be alike"
                 values = {"found": [*kinds[0], other_names], "expected": [*kinds[1], names]}
                 raise InputError("blocks_differ", template, number=number, **values)
             yield np.column_stack(list(other.values()))

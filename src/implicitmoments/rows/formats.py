@@ -100,8 +100,8 @@ def open_csv(path: Path, text: TextFormat, *, front_bytes: int = 2**20) -> Part:
     decimal = text.decimal or find_decimal(lines, sep)
     head = lines[0]
     # pandas numbers columns that have no names
-    numbered = head == [str(j) for j in range(len(head))]
-    has_names = numbered or not all(is_number(cell, decimal) for cell in head)
+    numbers = [str(j) for j in range(len(head))]
+    has_names = head == numbers or not all(is_number(cell, decimal) for cell in head)
     names = head if has_names else unnamed_columns(len(head))
     missing = [*reader.ConvertOptions().null_values, "<NA>", "None", *text.na_values]
 

@@ -39,7 +39,12 @@ from implicitmoments.rows.table import (
     take_rows,
     weights_of,
 )
-from implicitmoments.validation import as_seed, check_progress, unnamed_columns
+from implicitmoments.validation import (
+    as_seed,
+    check_enough_rows,
+    check_progress,
+    unnamed_columns,
+)
 
 CheckpointPath: TypeAlias = str | PathLike[str] | None
 
@@ -87,21 +92,22 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     """
     check_progress(progress)
     with ExitStack() as stack:
-        y = y if labelled else None
-        given = {"X": X, "y": y, "sample_weight": sample_weight}
+        given = {"X": X, "y": y if labelled else None, "sample_weight": sample_weight}
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | PathLike)
         if paths or isinstance(X, Rows | Table | str | PathLike | Iterator) or is_dask(X):
             names = None if reset else getattr(estimator, "feature_names_in_", None)
-            rows = Rows.of(_open_table(X, y, sample_weight, names, stack))
-            _check_table(estimator, rows, reset, labelled)
+            rows = Rows.of(_open_table(X, given["y"], sample_weight, names, stack))
+            if labelled and "y" not in rows.table.first:
+                raise InputError("labels_missing", "there are no labels; name a column, `y='…'`")
+            _remember(estimator, rows.n_features, rows.table.names, reset)
+            if reset and rows.table.columns:
+                estimator.columns_in_ = dict(rows.table.columns)
         elif is_array_api_obj(X) and not is_numpy_array(X):
             rows = Rows(ArrayTable.of(_from_foreign(estimator, given, reset)))
         else:
             block = _from_arrays(estimator, given, labelled, reset, fewest)
             rows = Rows(ArrayTable.of(block))
-        if rows.n < fewest:
-            template = "found array with {n_rows} sample(s), a minimum of {fewest} is required"
-            raise InputError("too_few_rows", template, n_rows=rows.n, fewest=fewest)
+        check_enough_rows(rows.n, 1, fewest)
         if reset:
             _check_sizes(rows)
         # Most products of a fit are small: threads of BLAS would only wait for one another.
@@ -140,14 +146,6 @@ def _open_table(X: Any, y: Any, sample_weight: Any, names: Any, stack: ExitStack
         if table.names is not None:  # columns of a file without names go by position
             raise
         return table
-
-
-def _check_table(estimator: Any, rows: Rows, reset: bool, labelled: bool) -> None:
-    if labelled and "y" not in rows.table.first:
-        raise InputError("labels_missing", "the rows have no labels; name their column, `y='…'`")
-    _remember(estimator, rows.n_features, rows.table.names, reset)
-    if reset and rows.table.columns:
-        estimator.columns_in_ = dict(rows.table.columns)
 
 
 def _from_arrays(
@@ -233,9 +231,7 @@ def _checked_weights(rows: Rows, as_counts: bool) -> Rows:
     total, n = float(sums["total"]) * rows.weights, int(sums["n"])
     refuse_large("sample_weight", found=not total <= LARGEST)
     if sums["negative"] or not n:
-        template = "`sample_weight` has {what}; give weights of 0 or more, some above 0"
-        what = "negative entries" if sums["negative"] else "no entry above 0"
-        raise InputError("weights_invalid", template, what=what)
+        raise InputError("weights_invalid", "`sample_weight` must be 0 or more, and some above 0")
     if not as_counts and (total < n or sums["parts"] or total > 2**53):
         rows, total = rows.weighted(n / total), float(n)
     return rows if rows.keep else replace(rows, known=Census(n, total))

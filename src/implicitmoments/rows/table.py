@@ -460,12 +460,9 @@ def check_cells(name: str, columns: Mapping[str, Any], first: int = 0, check: An
                 check(0.0 if cell is None else cell)
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                template = (
-                    "{name}: column {column!r} holds {cell!r} in row {row} (the first row is row "
-                    "0), and an argument must be a number or a string of a number; select the "
-                    "numeric columns, encode categories as numbers, or set `sep`, `decimal` or "
-                    "`na_values` of a CSV file"
-                )
+                template = "{name}: column {column!r} holds {cell!r} in row {row} (from 0); "
+                template += "an argument must be a number or a string of a number: leave out or "
+                template += "encode categories; CSV files have `sep`, `decimal` and `na_values`"
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, **values) from None

@@ -57,15 +57,10 @@ def restore_matrices(matrices: Floats, constants: Floats | None) -> Floats:
     return np.swapaxes(restore_columns(np.swapaxes(rows, -1, -2), constants, 0.0), -1, -2)
 
 
-def resolution(size: Floats, epsilon: float) -> Floats:
-    """Return by how much numbers of a size differ that are equal but for rounding, twice each."""
-    return np.asarray(4 * epsilon * np.abs(size))
-
-
 def cells_off(constants: Floats, epsilon: float, x: Array) -> Array:
     """Say which cells of rows (n, d) differ from constants beyond rounding; NaN admits any."""
     xp, center = namespace_of(x), np.nan_to_num(constants)
-    size = np.where(np.isnan(constants), np.inf, resolution(center, epsilon))
+    size = np.where(np.isnan(constants), np.inf, 4 * epsilon * np.abs(center))
     return xp.abs(x - move_like(center, x)) > move_like(size, x)
 
 
@@ -92,7 +87,7 @@ class SecondMoments:
     def deviations(self) -> Floats:
         """Standard deviations of the columns, (d,); 0 for constant ones."""
         found: Floats = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        found[found <= resolution(self.mean, np.finfo(np.float64).eps)] = 0.0
+        found[found <= 4 * np.finfo(np.float64).eps * np.abs(self.mean)] = 0.0  # but for rounding
         return found
 
 
@@ -311,7 +306,7 @@ def find_deviations(rows: Rows, whitening: Whitening, names: Sequence[str]) -> d
     skewness = to_numpy(sums["cubes"]) / rows.total
     kurtosis = np.where(spread > 0, to_numpy(sums["fourths"]) / rows.total - 3, 0.0)
     p_values = chi2.sf(rows.total / 6 * (skewness**2 + kurtosis**2 / 4), 2)
-    clear = (np.abs(skewness) > 0.3) | (np.abs(kurtosis) > 0.6)
+    clear = (np.abs(skewness) > 0.3) | (np.abs(kurtosis) > 0.4)
     columns = np.flatnonzero((p_values * len(spread) < SIGNIFICANCE) & clear)  # by Bonferroni
     if not len(columns):
         return {}
