@@ -243,8 +243,8 @@ def inputs_not_gaussian(seed: int, wrong: bool) -> Any:
     """Fit a network to Gaussian inputs, or to exponential ones."""
     X, y = network(seed)
     if wrong:
-        X = np.random.default_rng(seed).exponential(size=X.shape)
-        y = np.asarray(np.maximum(X[:, :3], 0).sum(axis=1))
+        X = np.asarray(np.random.default_rng(seed).exponential(size=X.shape))
+        y = np.maximum(X[:, :3], 0).sum(axis=1)
     return fit("ActivationSumRegressor", X, y, n_components=3, refine=False)
 
 
