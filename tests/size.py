@@ -43,6 +43,7 @@ FINISHED = frozenset(
         "public names",
         TOP_LEVEL,
         "examples",
+        "lines of tests",
         "lines of benchmarks",
         "scripts of benchmarks",
         "words of docs",
@@ -216,8 +217,9 @@ def walk(name):
     fit, called = fit_small(name), set()
 
     def profile(frame, event, _):
-        code = frame.f_code  # bodies of modules and classes are not optimised, functions are
-        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
+        code = frame.f_code  # bodies of modules and classes are not optimised, functions are;
+        # comprehensions are code of their own up to Python 3.11
+        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name[0] != "<"
         if event == "call" and is_function and code.co_filename.startswith(str(SOURCE)):
             called.add(code)
 
