@@ -129,8 +129,3 @@ def tail_gain(
     level = levels.pop(np.inf)
     best = max(levels, key=levels.__getitem__)
     return best, 2 * (levels[best] - level) - float(np.log(sample.n))
-
-
-def misclassification_rate(found: Shares, weights: Floats) -> float:
-    """Return the expected share of rows that are not of their most probable component."""
-    return float((1 - found.shares.max(0)) @ weights / weights.sum())

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.random import Generator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import (
@@ -30,7 +31,7 @@ from implicitmoments.estimator import (
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
-from implicitmoments.mixture.diagnostics import fit_notes, misclassification_rate
+from implicitmoments.mixture.diagnostics import fit_notes
 from implicitmoments.mixture.em import (
     SINGLE_ERROR,
     Course,
@@ -58,7 +59,6 @@ from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import Rows, as_seed, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
-    check_enough_rows,
     number,
     whole,
     words,
@@ -112,13 +112,14 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
 
 
 def run_on_all_rows(
-    sample: Sample, rows: Rows, sums: Floats, tol: float, max_iter: int
+    search: Search, rows: Rows, tol: float, max_iter: int
 ) -> tuple[FeatureRows, Course]:
     """Run EM on all rows: on the sample if it holds them, otherwise by passes over the source.
 
     Passes are in single precision while gains exceed its rounding, if it is precise enough in
     the sample, and in double precision at the end.
     """
+    sample, sums = search.sample, search.end.sums
     if len(sample.weights) == rows.kept:
         return sample, run_em(sample, sums[None], tol=tol, max_iter=max_iter)
     exact = Stream.of(sample.family, rows)
@@ -149,11 +150,16 @@ class Mixture:
         """Weights and parameters in the user's units."""
         return {"weights": self.weights, **self.family.to_user(self.parameters)}
 
+    @property
+    def base(self) -> Any:
+        """The family without Student's t."""
+        return self.family.base if isinstance(self.family, Students) else self.family
+
     @cached_property
     def coefficients(self) -> Floats:
         """Coefficients (k, s), log weights included."""
         found = self.family.coefficients(self.parameters)[0]
-        found[:, 0] += np.log(np.maximum(self.weights / self.weights.sum(), 1e-300))
+        found[:, 0] += np.log(np.maximum(self.weights, 1e-300))
         return found
 
     def measure(self, x: Array, *labels: Array) -> tuple[Array, Array]:
@@ -162,16 +168,13 @@ class Mixture:
         features = self.family.features(in_double(block))
         logits = self.family.logits(move_like(self.coefficients, features), features)
         log_density, shares = normalise(logits)
-        xp, dtype = namespace_of(x), log_density.dtype
-        if xp.isdtype(x.dtype, "real floating"):
-            dtype = x.dtype
-        log_density = log_density + self.family.log_jacobian
+        xp, log_density = namespace_of(x), log_density + self.family.log_jacobian
         if self.family.constants is not None:
             off = cells_off(self.family.constants, max(self.epsilon, machine_epsilon(x)), x)
             barred = xp.full_like(log_density, -math.inf)
             log_density = xp.where(xp.any(off, axis=1), barred, log_density)
-        found = (xp.astype(part, dtype, copy=False) for part in (log_density, shares))
-        return tuple(found)  # type: ignore[return-value]
+        dtype = x.dtype if xp.isdtype(x.dtype, "real floating") else log_density.dtype
+        return xp.astype(log_density, dtype, copy=False), xp.astype(shares, dtype, copy=False)
 
     def log_densities(self, x: Array, *labels: Array) -> Array:
         """Return the log density of each row."""
@@ -245,7 +248,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     n_components: int | str
     tol: float
     max_iter: int
-    max_components: int
     errors: str | None
     drop_outliers: bool
     n_moves: int = 40
@@ -278,7 +280,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _fit(self, rows: Rows, seed: int) -> None:
         kept, n_outliers = self._select_rows(rows)
         self._store(self._fit_rows(kept, self._start(kept), seed), kept, n_outliers)
-        self._sums = None
 
     def _fit_rows(self, rows: Rows, start: Parameters | Mixture | None, seed: int) -> Fit:
         """Search for the family of least BIC in a sample, and run EM on all rows."""
@@ -290,22 +291,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             best = found[int(np.argmin(list(criteria.values())))]
             best.stats["bic_by_covariance_type"] = criteria
         began = perf_counter()
-        all_rows, course = run_on_all_rows(
-            best.sample, rows, best.end.sums, self.tol, self.max_iter
-        )
+        all_rows, course = run_on_all_rows(best, rows, self.tol, self.max_iter)
         level = float(all_rows.e_step(course.sums).levels[0])
         levels = np.array([*course.history, level]) / all_rows.n + best.sample.family.log_jacobian
         best.stats["mean_log_likelihood_history"] = levels.tolist()
         best.stats["seconds_em"] = perf_counter() - began
         return Fit(best, all_rows, course, float(levels[-1]))
 
-    def _search(
-        self,
-        family: Family,
-        rows: Rows,
-        start: Parameters | Mixture | None,
-        rng: np.random.Generator,
-    ) -> Search:
+    def _search(self, family: Family, rows: Rows, start: Any, rng: Generator) -> Search:
         """Search for a mixture in a sample of the rows; given parameters are the result."""
         began, family = perf_counter(), family.prepare(rows)
         k = None if self.n_components == "auto" else int(self.n_components)
@@ -337,7 +330,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         return Search(sample, end, stats)
 
     def _search_k(
-        self, sample: Sample, rows: Rows, k: int, rng: np.random.Generator, stats: dict[str, Any]
+        self, sample: Sample, rows: Rows, k: int, rng: Generator, stats: dict[str, Any]
     ) -> Improved:
         """Return the best mixture of k components in a sample."""
         starts: Any = None
@@ -351,13 +344,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             starts = sample.shares(more * sums, more * small.rest).sums[None]
         if n_moves == 0:
             return improve(sample, starts[0], rng, 0)._replace(settled=True)
-        ends = [find_optimum(sample, k, rng, n_moves, starts=starts)]
+        best = find_optimum(sample, k, rng, n_moves, starts=starts)
         for _ in range(self.n_init - 1):
-            ends.append(find_optimum(sample, k, rng, n_moves))
-        return ends[int(np.argmax([end.level for end in ends]))]
+            other = find_optimum(sample, k, rng, n_moves)
+            best = other if other.level > best.level else best
+        return best
 
     def _plain_starts(
-        self, sample: Sample, k: int, rng: np.random.Generator, stats: dict[str, Any]
+        self, sample: Sample, k: int, rng: Generator, stats: dict[str, Any]
     ) -> Floats:
         """Return k-means groups, and components decoded from moments if asked for, (B, k, s)."""
         groups = at_least_k(micro_components(sample, k, rng), k)
@@ -383,22 +377,21 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         n, part = fit.rows.n, sample.n / fit.rows.n
         sums, rest = part * course.sums[0], part * fit.rows.rest
         notes = fit_notes(sample, sums, rest, end, np.random.default_rng(0))
-        rate = misclassification_rate(sample.shares(sums, rest), sample.weights)
+        doubt = 1 - sample.shares(sums, rest).shares.max(0)
+        rate = float(doubt @ sample.weights / sample.n)
         order = np.arange(len(sums))
         if stats["start"] != "given":
             order = np.argsort(-sums[:, 0], kind="stable")
-        notes = [renumbered(note, np.argsort(order)) for note in notes]
+        notes = renumbered(notes, np.argsort(order))
         self._mixture = mixture = fit.mixture(order, machine_epsilon(like))
         errors = None
         if self.errors is not None:
             how = {"robust": self.errors == "robust"}
             errors = standard_errors(sample, mixture.weights, mixture.parameters, n, **how)
         self._set_parameters(errors, like)
-        self.lower_bound_, self.n_iter_, self.converged_ = (
-            fit.level,
-            course.n_iter,
-            course.converged,
-        )
+        self._sums = None
+        self.lower_bound_, self.n_iter_ = fit.level, course.n_iter
+        self.converged_ = course.converged
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         left_out = mixture.family.left_out()
@@ -423,15 +416,40 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     # partial fit
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Update the sums of the fit by a batch of rows, a step of stepwise EM."""
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the fit with a batch of rows.
+
+        The first batch is fitted as by :meth:`fit`, and fixes the number of components and the
+        covariance type. Every further batch moves the sums of EM towards its own (stepwise EM),
+        so the result depends slightly on the order and size of the batches, each of which should
+        be a random subset of all rows.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
+        y : array of shape (n_samples,) or column name
+            Labels, for regressions; ignored by the others.
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import implicitmoments as im
+        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
+        >>> model = im.SphericalMixture(3, random_state=0)
+        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
+        3000.0
+        """
         self._check_parameters()
         held = getattr(self, "_sums", None)
         how: dict[str, Any] = {"labelled": self.labelled, "fewest": self.fewest_rows}
-        with open_rows(self, X, y, sample_weight, reset=held is None, as_counts=True, **how) as (
-            rows,
-            _,
-        ):
+        how |= {"reset": held is None, "as_counts": True}
+        labels = y if self.labelled else None
+        with open_rows(self, X, labels, sample_weight, **how) as (rows, _):
             kept, n_outliers = self._select_rows(rows)
             if held is None:
                 fit = self._fit_rows(kept, self._start(kept), as_seed(self.random_state))
@@ -509,15 +527,13 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             checks.append(Check("misclassification", True, words))
         return checks
 
-    def _check_enough(self, n: float) -> None:
-        """Raise where there are fewer rows than components."""
-        k = 1 if self.n_components == "auto" else int(self.n_components)
-        check_enough_rows(round(n), k)
 
-
-def renumbered(note: Note, rank: Places) -> Note:
-    """Return a note on the same components in another order."""
-    which = note.values.get("which")
-    if which is None:
-        return note
-    return Note(note.code, {**note.values, "which": sorted(rank[which].tolist())})
+def renumbered(notes: Sequence[Note], rank: Places) -> list[Note]:
+    """Return notes on the same components in another order."""
+    found = []
+    for note in notes:
+        values = dict(note.values)
+        if "which" in values:
+            values["which"] = sorted(rank[values["which"]].tolist())
+        found.append(Note(note.code, values))
+    return found

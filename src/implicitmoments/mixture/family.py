@@ -42,6 +42,10 @@ class Family(ABC):
 
     Attributes
     ----------
+    n_own, n_features : int
+        Features with coefficients per component, s in the shapes below; all features.
+    log_jacobian : float
+        Log density in the user's units less that of the features, per row.
     needs_logits : bool
         Whether :meth:`sum_features` takes the logits.
     similar_if_near : bool
@@ -55,26 +59,14 @@ class Family(ABC):
         Parameter of the estimator that chooses between a family and :meth:`richer` ones.
     """
 
+    n_own: int = 0
+    n_features: int = 0
+    log_jacobian: float = 0.0
     needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
     constants: Floats | None = None
     name: str = ""
     option: ClassVar[str] = ""
-
-    @property
-    @abstractmethod
-    def n_own(self) -> int:
-        """Features with coefficients per component, s in the shapes below."""
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """All features."""
-
-    @property
-    def log_jacobian(self) -> float:
-        """Log density in the user's units less that of the features, per row."""
-        return 0.0
 
     @abstractmethod
     def prepare(self, rows: Rows) -> Family:

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -28,14 +28,19 @@ from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
 from implicitmoments.rows import Near, RandomState, Rows, leave_out_outliers
-from implicitmoments.validation import check_option, check_whole, number, whole, words
+from implicitmoments.validation import (
+    check_enough_rows,
+    check_option,
+    check_whole,
+    number,
+    whole,
+    words,
+)
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     """What mixtures of Gaussians of any type have in common."""
 
-    covariance_type: str
-    means_: Any
     answers: ClassVar[Mapping[str, str]] = {**MixtureEstimator.answers, "labels": "predict"}
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
@@ -46,12 +51,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
         "right, both have the same distribution.",
     }
-
-    def _gaussians(self) -> Gaussians:
-        """Return the family of the fit, without Student's t."""
-        family: Any = self._mixture.family
-        found: Any = family.base if isinstance(family, Students) else family
-        return found  # type: ignore[no-any-return]
 
     def _freedom(self) -> float:
         """Return the degrees of freedom; infinite for Gaussians."""
@@ -71,50 +70,21 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Update the fit with a batch of rows.
-
-        The first batch is fitted as by :meth:`fit`, and fixes the number of components and the
-        covariance type. Every further batch moves the sums of EM towards its own (stepwise EM),
-        so the result depends slightly on the order and size of the batches, each of which should
-        be a random subset of all rows.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
-        y : ignored
-        sample_weight : array of shape (n_samples,) or column name, optional
-            How often each row counts, in the same unit in every call.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import implicitmoments as im
-        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
-        >>> model = im.SphericalMixture(3, random_state=0)
-        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
-        3000.0
-        """
-        return self._partial_fit(X, None, sample_weight)
-
     def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
-        self._check_enough(rows.n)
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(rows.n, k)
         if rows.n <= SAMPLE_ROWS:
             rows = rows.merged()
-        k = 1 if self.n_components == "auto" else int(self.n_components)
         drop = self.drop_outliers and getattr(self, "noise", "") != "student"
         found = leave_out_outliers(rows, k, drop=drop)
         kept = replace(found.rows.as_given(), wide=True)
         self._near = found.rule
-        self._check_enough(found.n_outliers + max(kept.kept, kept.total))
+        check_enough_rows(found.n_outliers + round(max(kept.kept, kept.total)), k)
         return kept, found.n_outliers
 
     def _covariances(self) -> Floats:
         """Return covariances (k, d, d), or variances (k, d) of the columns if diagonal."""
-        found, family = self._mixture.values["covariances"], self._gaussians()
+        found, family = self._mixture.values["covariances"], self._mixture.base
         if family.name == "spherical":
             found = found[:, None]
         orders = 2 if family.shape == "full" else 1
@@ -160,7 +130,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        family, mixture = self._gaussians(), self._mixture
+        family, mixture = self._mixture.base, self._mixture
         sizes = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
         labels = np.repeat(np.arange(len(sizes)), sizes)
         noise = rng.normal(size=(n_samples, family.d))
@@ -171,7 +141,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
         variances, shown = self._scales**2, None
-        if self._gaussians().shape != "spherical":
+        if self._mixture.base.shape != "spherical":
             shown = self._covariances()
             shown = shown if shown.ndim == 3 else shown[..., None] * np.eye(shown.shape[1])
         weights, means = as_floats(self.weights_), as_floats(self.means_)

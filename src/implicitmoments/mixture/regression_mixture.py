@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,7 +29,7 @@ from implicitmoments.rows import (
     near_rule,
     probe_rows,
 )
-from implicitmoments.validation import check_unknowns, check_whole, words
+from implicitmoments.validation import check_enough_rows, check_unknowns, check_whole, words
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,32 +207,13 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "labels drawn from the model. If the model is right, both have the same distribution.",
     }
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Update the fit with a batch of rows.
-
-        The first batch is fitted as by :meth:`fit`. Every further batch moves the sums of EM
-        towards its own (stepwise EM); batches should be random subsets of all rows.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
-        y : array of shape (n_samples,) or column name
-        sample_weight : array of shape (n_samples,) or column name, optional
-            How often each row counts, in the same unit in every call.
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, y, sample_weight)
-
     def _families(self, start: Any) -> list[Family]:  # noqa: ARG002
         lines = Lines(self.noise_type == "separate", self.fit_intercept)
         return [Students.of(lines) if self.noise == "student" else lines]
 
     def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
-        self._check_enough(rows.n)
         k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(rows.n, k)
         unknowns = rows.n_features + self.fit_intercept
         check_unknowns(k, unknowns, round(max(rows.kept, rows.total)))
         self._near: NearLines | None = None
@@ -257,7 +238,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
             again = enough.all() and self.n_components != "auto"
             fit = self._fit_rows(rows, mixture if again else None, seed)
         self._store(fit, rows, n_outliers)
-        self._sums = None
 
     def _prediction(self) -> RowFunction:
         found, weights = self._mixture.values, self._mixture.weights
@@ -327,8 +307,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         if X is None:
-            n, family = check_whole("n_samples", n_samples, 1), self._mixture.family
-            lines: Any = family.base if isinstance(family, Students) else family
+            n, lines = check_whole("n_samples", n_samples, 1), self._mixture.base
             noise = rng.normal(size=(n, lines.q - 1))
             X = move_like(lines.centre + noise @ lines.root, self.coef_)
         else:
@@ -349,10 +328,9 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         return float(as_floats(self.noise_).max()) <= 1e-4 * float(rows.y.std() or 1.0)
 
     def _component_view(self, rows: RowSample) -> LinePicture:
-        parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
-        labels = self._most_probable(rows, rows.y)
-        weights, coef, intercept, noise = map(as_floats, parts)
-        return LinePicture(weights, coef, intercept, noise, labels, self.degrees_of_freedom_)
+        found, labels = self._mixture.values, self._most_probable(rows, rows.y)
+        lines = (found["weights"], found["coef"], found["intercept"], found["noise"])
+        return LinePicture(*lines, labels, self.degrees_of_freedom_)
 
     def _fit_view(self, rows: RowSample) -> Distribution:
         drawn = self._residuals(rows, as_floats(self.sample(X=rows.given)[1]))
