@@ -42,7 +42,7 @@ from implicitmoments.mixture.em import (
     normalise,
     run_em,
 )
-from implicitmoments.mixture.family import Family, Parameters, Places
+from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.moves import Improved, improve
@@ -376,13 +376,12 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         (sample, end, stats), course, like = fit.search, fit.course, rows.first["x"]
         n, part = fit.rows.n, sample.n / fit.rows.n
         sums, rest = part * course.sums[0], part * fit.rows.rest
-        notes = fit_notes(sample, sums, rest, end, np.random.default_rng(0))
         doubt = 1 - sample.shares(sums, rest).shares.max(0)
         rate = float(doubt @ sample.weights / sample.n)
         order = np.arange(len(sums))
         if stats["start"] != "given":
             order = np.argsort(-sums[:, 0], kind="stable")
-        notes = renumbered(notes, np.argsort(order))
+        notes = fit_notes(sample, sums, rest, end, np.argsort(order))
         self._mixture = mixture = fit.mixture(order, machine_epsilon(like))
         errors = None
         if self.errors is not None:
@@ -526,14 +525,3 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             words = f"expected misclassification rate: {rate:.2%}"
             checks.append(Check("misclassification", True, words))
         return checks
-
-
-def renumbered(notes: Sequence[Note], rank: Places) -> list[Note]:
-    """Return notes on the same components in another order."""
-    found = []
-    for note in notes:
-        values = dict(note.values)
-        if "which" in values:
-            values["which"] = sorted(rank[values["which"]].tolist())
-        found.append(Note(note.code, values))
-    return found

@@ -413,17 +413,6 @@ class GaussianMixture(GaussianEstimator):
         k, kind = self._k(), self.covariance_type_
         return f"one {one}" if k == 1 else f"a mixture of {k:,} {one}s of covariance type {kind}"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        names = ("weights_init", "means_init", "precisions_init")
-        given = any(getattr(self, name) is not None for name in names)
-        k, kind, init = self.n_components, self.covariance_type, self.init_params
-        if (given and "auto" in (k, kind)) or (init != "auto" and k == "auto"):
-            template = "a start needs a number of components, and given parameters need a "
-            template += "covariance type as well, got `n_components={k!r}`, "
-            template += "`covariance_type={kind!r}` and `init_params={init!r}`"
-            raise InputError("init_with_auto", template, k=k, kind=kind, init=init)
-
 
 def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     """Return the start that the user gave for d columns, if any."""
@@ -432,12 +421,17 @@ def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     shape: tuple[Any, ...] = (d,) * kind.endswith("diag")
     shape = (d, d) if kind in ("full", "tied") else shape
     shape = shape if kind.startswith("tied") else (k, *shape)
-    found: dict[str, Any] = {}
-    for name, expected in {"weights": (k,), "means": (k, d), "precisions": shape}.items():
-        value = getattr(model, f"{name}_init")
-        if value is None:
-            continue
+    shapes = {"weights": (k,), "means": (k, d), "precisions": shape}
+    given = {name: getattr(model, f"{name}_init") for name in shapes}
+    found = {name: value for name, value in given.items() if value is not None}
+    if (found and "auto" in (k, kind)) or (model.init_params != "auto" and k == "auto"):
+        template = "a start needs a number of components, and given parameters need a covariance "
+        template += "type as well, got `n_components={k!r}`, `covariance_type={kind!r}` and "
+        template += "`init_params={init!r}`"
+        raise InputError("init_with_auto", template, k=k, kind=kind, init=model.init_params)
+    for name, value in found.items():
         array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
+        expected = shapes[name]
         if array.shape != expected:
             template = "`{name}_init` has the shape {shape}, expected {expected}"
             values = {"name": name, "shape": array.shape, "expected": expected}

@@ -28,12 +28,7 @@ class Chart:
     log_weights: Floats  # (k,)
     parameters: Parameters
     steps: Parameters  # (c, q, ·) of each array (c, ·) that is not known, c = 1 if shared
-
-    @property
-    def m(self) -> int:
-        """Number of free parameters."""
-        sizes = [len(steps) * int(steps.shape[1]) for steps in self.steps.values()]
-        return len(self.log_weights) - 1 + sum(sizes)
+    m: int
 
     def moved(self, size: float) -> tuple[Floats, Parameters]:
         """Return log weights (m, k) and parameters (m, c, ·) after one step each."""
@@ -81,7 +76,9 @@ def standard_errors(
     1,000 parameters.
     """
     family = sample.family.plain().unshared()
-    chart = Chart(family, np.log(weights), parameters, family.steps(parameters))
+    steps = family.steps(parameters)
+    m = len(weights) - 1 + sum(part.shape[0] * part.shape[1] for part in steps.values())
+    chart = Chart(family, np.log(weights), parameters, steps, m)
     unknown = chart.values(chart.log_weights, parameters)
     unknown = {name: np.full(np.shape(part), np.nan) for name, part in unknown.items()}
     if chart.m > 1_000:
