@@ -31,6 +31,7 @@ from implicitmoments.arrays.namespace import (
     device_memory,
     eye_like,
     index_like,
+    is_dask,
     machine_epsilon,
     move_like,
     namespace_of,

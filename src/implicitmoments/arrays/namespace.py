@@ -244,6 +244,17 @@ def device_memory(array: Array) -> int:
     return 2**33  # 8 GB, assumed for a device that does not report it
 
 
+def is_dask(value: Any) -> bool:
+    """Return whether a value is a Dask array or DataFrame; Dask need not be installed.
+
+    Examples
+    --------
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
+    return bool(array_api_compat.is_dask_array(value)) or hasattr(value, "to_dask_array")
+
+
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     """Return a NumPy copy or view of an array of any library, from any device."""
     if hasattr(array, "get") and array_api_compat.is_cupy_array(array):
