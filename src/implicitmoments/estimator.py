@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import Array, Floats, move_like, to_numpy
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import CheckpointPath, Progress, RandomState, Rows, as_seed, open_rows
@@ -364,6 +364,12 @@ def findings_of(model: Any) -> dict[str, str]:
 def as_floats(array: Any) -> Floats:
     """Return an array of any library in NumPy, in double precision."""
     return np.asarray(to_numpy(array), dtype=np.float64)
+
+
+def as_like(value: Any, other: Array) -> Any:
+    """Return a number as a float, and an array as ``move_like`` does."""
+    array = np.asarray(value, dtype=np.float64)
+    return move_like(array, other) if array.ndim else float(array)
 
 
 def column_names(model: Any) -> list[str]:

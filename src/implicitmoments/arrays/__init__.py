@@ -22,7 +22,6 @@ from implicitmoments.arrays.namespace import (
     Floats,
     Namespace,
     as_double,
-    as_like,
     as_real_array,
     check_finite,
     check_not_large,

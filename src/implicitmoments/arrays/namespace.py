@@ -199,12 +199,6 @@ def move_like(array: Array, other: Array) -> Array:
     return array if array.dtype == other.dtype else xp.astype(array, other.dtype)
 
 
-def as_like(value: Any, other: Array) -> Any:
-    """Return a number as a float, and an array as ``move_like`` does."""
-    array = np.asarray(value, dtype=np.float64)
-    return move_like(array, other) if array.ndim else float(array)
-
-
 def machine_epsilon(array: Array) -> float:
     """Return the epsilon of the precision of an array; integers pass for double precision."""
     xp = namespace_of(array)

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.arrays import (
     Array,
     Floats,
-    as_like,
     machine_epsilon,
     move_like,
     namespace_of,
@@ -26,6 +25,7 @@ from implicitmoments.estimator import (
     FEATURES,
     Check,
     FittedEstimator,
+    as_like,
     column_names,
     outlier_notes,
 )

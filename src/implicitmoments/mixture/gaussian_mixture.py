@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, as_like, index_like, move_like, to_numpy
-from implicitmoments.estimator import FEATURES, as_floats
+from implicitmoments.arrays import Array, Floats, index_like, move_like, to_numpy
+from implicitmoments.estimator import FEATURES, as_floats, as_like
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
