@@ -277,8 +277,9 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
         pxx = pxx + mean[:, None, None] * J
         AJ, JA = A @ J, J @ A
         H = -12 * pxx + 24 * JA @ m["square"] - 8 * m["mass"] * JA @ J
-        lower = np.einsum("aij,bjk,cki->abc", AJ, A, H, optimize=True)
-        traces = np.einsum("aij,bji->ab", AJ, AJ, optimize=True)
+        AJA = np.tensordot(AJ, A, axes=((2,), (1,)))  # (a, i, b, k)
+        lower = np.tensordot(AJA, H, axes=((1, 3), (2, 1)))
+        traces = np.tensordot(AJ, AJ, axes=((1, 2), (2, 1)))
         return symmetrise(cube + lower + 6 * traces[:, :, None] * mean)
 
     return rows.average([6], measure, window.width).map(assemble)
