@@ -261,8 +261,8 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
         ones = xp.ones_like(points[:, :1]) if c is None else c[:, None]
         weighted, pairs = xp.matrix_transpose(p * ones), pair_rows(p)
         cube = xp.zeros((k, pairs.shape[1]), dtype=p.dtype, device=p.device)
-        for a in range(0, k, 8):  # pairs from (a, a) on are enough for a panel of rows
-            first, last = a * k - a * (a - 1) // 2, min(a + 8, k)
+        for a in range(0, k, 16):  # pairs from (a, a) on are enough for a panel of rows
+            first, last = a * k - a * (a - 1) // 2, min(a + 16, k)
             cube[a:last, first:] = weighted[a:last, :] @ pairs[:, first:]
         return {
             "cube": cube,
