@@ -68,7 +68,7 @@ ROOMS = {
     "mixture": Size(2_000, 16),
     "activation": Size(750, 5),
     "density": Size(800, 6),
-    "clustering": Size(360, 3),
+    "clustering": Size(350, 3),
     "rows": Size(1_500, 11),
     "arrays": Size(400, 3),
     "saving": Size(300, 2),
