@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
     StandardErrors,
+    fit_network,
     sample_for,
     standard_errors,
 )
@@ -24,7 +26,7 @@ from implicitmoments.activation.polynomial import (
     count_components,
     fit_polynomial,
 )
-from implicitmoments.activation.search import SearchOptions, find_network, in_memory
+from implicitmoments.activation.search import find_network, in_memory
 from implicitmoments.arrays import Array, move_like, to_numpy
 from implicitmoments.estimator import (
     FEATURES,
@@ -251,16 +253,26 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         # the polynomial is a start and a check, for which a sample is enough.
         p, d = min(k, problem.n_features), problem.n_features
         some = problem.of(sample_for(problem.rows, p * (d - p))) if self.refine else problem
-        fitted, found = fit_polynomial(some, k, degrees, positive=self.positive), None
+        how: dict[str, Any] = {"positive": self.positive}
+        fitted, found = (
+            fit_polynomial(some, k, degrees, **how, n_turns=2 if self.refine else 3),
+            None,
+        )
         # 2. The network itself by least squares, from the span that the moments determine.
         if self.refine:
-            grow = self.n_components == "auto"
-            options = (self.positive, self.n_starts, grow, self.max_iter, self.tol)
-            basis = to_numpy(fitted.polynomial.basis)
-            found = find_network(problem, basis, k, SearchOptions(*options, seed))
+            found = find_network(
+                problem,
+                to_numpy(fitted.polynomial.basis),
+                k,
+                most=math.inf if self.n_components == "auto" else k,
+                positive=self.positive,
+                n_starts=self.n_starts,
+                fit=partial(fit_network, max_iter=self.max_iter, tol=self.tol * k * d / n),
+                rng=np.random.default_rng(seed),
+            )
             if found[0].expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
                 # the polynomial will predict: fit it to all rows
-                fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
+                fitted = fit_polynomial(problem, k, degrees, **how)
         # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
             notes += fitted.notes
