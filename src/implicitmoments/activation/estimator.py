@@ -64,10 +64,6 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-MOST_COMPONENTS = 30  # counted by n_components="auto"
-# Highest degrees for degree="auto"; beside a network the polynomial serves to find the span.
-HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
-
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseEstimator):
@@ -293,11 +289,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("inputs_not_standard"))
 
-    def _hypothesis(self) -> Polynomial | Network:
-        return self.network_ if self._predicts_by() == "network" else self.polynomial_
-
     def _prediction(self) -> RowFunction:
-        return RowFunction(partial(evaluate_hypothesis, self._hypothesis(), self.whitening_))
+        found = self.network_ if self._predicts_by() == "network" else self.polynomial_
+        return RowFunction(partial(evaluate_hypothesis, found, self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in three passes over the rows.
@@ -335,7 +329,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         check_whole("max_iter", self.max_iter, 1)
         degree = check_whole_or("degree", self.degree, ("auto",), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
-        most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
+        most = 6 if self.refine else 10  # beside a network the polynomial serves to find the span
         if isinstance(degree, int):
             largest_degree(activation, degree, degree, biased=self.fit_bias)
             return activation, [degree]
@@ -365,7 +359,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     def _count(self, problem: ActivationSumProblem) -> int:
         rows = problem.rows
         if self.n_components == "auto":
-            most = min(2 * problem.n_features, MOST_COMPONENTS, int(rows.total))
+            most = min(2 * problem.n_features, 30, int(rows.total))
             return count_components(problem, max(1, most), positive=self.positive)
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
@@ -380,10 +374,10 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
         self.weights_, self.weight_errors_ = given(network.weights), given(errors.weights)
         self.directions_ = given(problem.original_vectors(network.directions))
-        self.direction_errors_, self.biases_ = given(errors.directions), None
-        self.bias_errors_ = None
-        if network.biases is not None:
-            self.biases_, self.bias_errors_ = given(network.biases), given(errors.biases)
+        self.direction_errors_ = given(errors.directions)
+        biases = network.biases
+        self.biases_ = None if biases is None else given(biases)
+        self.bias_errors_ = None if biases is None else given(errors.biases)
         arrays = {"weights": self.weights_, "biases": self.biases_}
         self.network_ = replace(network, directions=given(network.directions), **arrays)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
@@ -401,8 +395,8 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         """Yield what may be wrong with the network, and what is not identified."""
         if self.stats_["unexplained"]:
             yield Note("residuals_explained", {"share": self.stats_["unexplained"]})
-        if errors.free.any():
-            free = np.flatnonzero(errors.free).tolist()
+        free = np.flatnonzero(np.isnan(errors.directions)).tolist()
+        if free:
             yield Note("directions_not_identified", {"which": free, "what": "directions"})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
@@ -421,18 +415,12 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     def _predicts_by(self) -> str:
         return str(self.stats_.get("hypothesis", "model"))
 
-    def _findings(self) -> dict[str, Any]:
-        used = self._predicts_by()
-        error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
-        return super()._findings() | {"predicts by the": used} | error
-
     def _checks(self) -> list[Check]:
-        polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
-        words = f"expected squared error of the polynomial on new rows: {polynomial:.3g}"
-        if network is not None and self._predicts_by() == "polynomial":  # which a note mentions
+        if "polynomial_predicts" in self._codes():
             return []
-        if network is not None:
-            words += f", of the network: {network:.3g}"
+        used = self._predicts_by()
+        error = self.stats_[f"{used}_error"]
+        words = f"expected squared error of the {used} on new rows: {error:.3g}"
         return [Check("prediction_error", True, words)]
 
     def _component_view(self, rows: RowSample) -> Directions:
@@ -448,15 +436,12 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
 
 def choose_signs(network: Network, parity: int) -> Network:
     """Choose one of two equal networks: a positive largest entry if even, or weight if odd."""
-    if parity > 0:
-        V = network.directions
-        signs = np.sign(V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)])
-    elif parity < 0:
-        signs = np.where(network.weights < 0, -1.0, 1.0)
-        network = replace(network, weights=np.abs(network.weights))
-    else:
-        return network
-    return network.with_units(network.weights, network.units * signs[:, None])
+    V, weights = network.directions, network.weights
+    largest = V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)]
+    signs = np.where((largest if parity > 0 else parity * -weights) < 0, -1.0, 1.0)
+    return network.with_units(
+        weights * signs if parity < 0 else weights, network.units * signs[:, None]
+    )
 
 
 def evaluate_hypothesis(

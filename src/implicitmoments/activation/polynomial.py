@@ -22,6 +22,7 @@ from implicitmoments.activation.network import (
     SAMPLE_ROWS,
     mean_products,
     sample_for,
+    with_ones,
 )
 from implicitmoments.arrays import (
     TINY,
@@ -262,10 +263,10 @@ def first_view(problem: ActivationSumProblem, how: Mapping[str, Any]) -> FramedR
 
     columns = [slope[:, None]]
     if problem.has_order(2):
-        columns.append(label_moments(rows, left, with_points)[1:, 1:] / math.sqrt(2))
+        columns.append(label_moments(rows, left, with_ones)[:-1, :-1] / math.sqrt(2))
     basis = _leading(how["k"], *columns)
     for _ in range(8 if problem.has_order(3) else 0):
-        third = label_moments(rows, left, partial(squares_in, basis))[1:] / math.sqrt(6)
+        third = label_moments(rows, left, partial(squares_in, basis))[:-1] / math.sqrt(6)
         basis = _leading(how["k"], *columns, third)
     return _in_span(view, basis)
 
@@ -279,21 +280,16 @@ def _leading(p: int, *columns: Floats) -> Floats:
 def label_moments(
     rows: Rows, residual: Callable[[Block], Array], right: Callable[[Array], Array]
 ) -> Floats:
-    """Average residuals times (1, x) (n, d + 1) and a function of x (n, m): (d + 1, m)."""
+    """Average residuals times (x, 1) (n, d + 1) and a function of x (n, m): (d + 1, m)."""
 
     def measure(block: Block) -> Sums:
         x, counts = block["x"], weights_of(block)
-        weighted = with_points(x) * (residual(block) * counts)[:, None]
+        weighted = with_ones(x) * (residual(block) * counts)[:, None]
         moments = namespace_of(x).matrix_transpose(weighted) @ right(x)
         return {"moments": as_double(moments), "total": namespace_of(x).sum(as_double(counts))}
 
     sums = rows.fold(measure, width=4 * rows.n_features, what="residuals")
     return np.asarray(to_numpy(sums["moments"]) / float(sums["total"]), dtype=np.float64)
-
-
-def with_points(x: Array) -> Array:
-    """Return (1, x), (n, d + 1)."""
-    return namespace_of(x).concat([namespace_of(x).ones_like(x[:, :1]), x], axis=1)
 
 
 def squares_in(basis: Floats, x: Array) -> Array:

@@ -26,8 +26,9 @@ from implicitmoments.activation.network import (
     sample_for,
     unit_rows,
     weight_equations,
+    with_ones,
 )
-from implicitmoments.activation.polynomial import label_moments, with_points
+from implicitmoments.activation.polynomial import label_moments
 from implicitmoments.arrays import TINY, Array, Floats, move_like
 from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
@@ -181,12 +182,12 @@ def known_directions(rows: Rows, network: Network) -> Floats:
     def residual(block: Block) -> Array:
         return block["y"] - network(block["x"])
 
-    first = label_moments(rows, residual, with_points)
-    slope = move_like(first[0, 1:], rows.like)
-    third = label_moments(rows, lambda block: residual(block) * (block["x"] @ slope), with_points)
-    ends = [first[:1, 1:]]
+    first = label_moments(rows, residual, with_ones)
+    slope = move_like(first[:-1, -1], rows.like)
+    third = label_moments(rows, lambda block: residual(block) * (block["x"] @ slope), with_ones)
+    ends = [first[-1:, :-1]]
     for moments in (first, third):
-        second = moments[1:, 1:] - moments[0, 0] * np.eye(len(moments) - 1)
+        second = moments[:-1, :-1] - moments[-1, -1] * np.eye(len(moments) - 1)
         ends.append(np.linalg.eigh(second)[1].T[[0, -1]])
     found = np.concatenate([network.directions, *ends])
     return unit_rows(found[np.linalg.norm(found, axis=1) > TINY**0.5])
