@@ -249,11 +249,8 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         # the polynomial is a start and a check, for which a sample is enough.
         p, d = min(k, problem.n_features), problem.n_features
         some = problem.of(sample_for(problem.rows, p * (d - p))) if self.refine else problem
-        how: dict[str, Any] = {"positive": self.positive}
-        fitted, found = (
-            fit_polynomial(some, k, degrees, **how, n_turns=2 if self.refine else 3),
-            None,
-        )
+        n_turns, found = 2 if self.refine else 3, None
+        fitted = fit_polynomial(some, k, degrees, positive=self.positive, n_turns=n_turns)
         # 2. The network itself by least squares, from the span that the moments determine.
         if self.refine:
             found = find_network(
@@ -266,12 +263,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
                 fit=partial(fit_network, max_iter=self.max_iter, tol=self.tol * k * d / n),
                 rng=np.random.default_rng(seed),
             )
-            if found[0].expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
-                # the polynomial will predict: fit it to all rows
-                fitted = fit_polynomial(problem, k, degrees, **how)
         # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
-            notes += fitted.notes
+            notes += fitted.moments.notes[:1]
         for name in {*self.saved, "weights_", "n_iter_", "converged_"}:  # of an earlier fit
             self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = activation, whitening

@@ -55,7 +55,8 @@ class Network:
 
     def inputs(self, x: Array) -> Array:
         """Return the inputs v_i · x + b_i (n, k) of the activations."""
-        return self.points(x) @ move_like(np.ascontiguousarray(self.units.T), x)
+        along: Array = x @ namespace_of(x).matrix_transpose(move_like(self.directions, x))
+        return along if self.biases is None else along + move_like(self.biases, x)[None, :]
 
     @property
     def k(self) -> int:

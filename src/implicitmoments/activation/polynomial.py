@@ -49,7 +49,6 @@ from implicitmoments.moments.implicit import (
     ImplicitMoments,
     estimate_moments,
 )
-from implicitmoments.notes import Note
 from implicitmoments.picture_data import spectrum_stats
 from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
 
@@ -195,17 +194,7 @@ class FittedPolynomial:
     degree: int
     error: float  # held-out mean squared error
     stats: dict[str, Any]  # of the choice
-    steps: tuple[StepReport, ...] = ()  # the moments as they were estimated first
-
-    @property
-    def notes(self) -> list[Note]:
-        """What the moments of standardised inputs say against positive weights."""
-        signed = next((step for step in self.steps if step.negative), None)
-        if signed is None:
-            return []
-        top = float(max(signed.spectrum))
-        values = {"order": signed.order, "below": signed.negative, "top": top}
-        return [Note("negative_eigenvalue", values)]
+    moments: ImplicitMoments  # as they were estimated first
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
@@ -218,7 +207,8 @@ class FittedPolynomial:
 
     def measurements(self, n: float) -> dict[str, Any]:
         """Return statistics of the fit to n rows."""
-        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in self.steps]
+        steps = self.moments.steps
+        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in steps]
         errors = {"held_out_error": self.error, "polynomial_error": self.expected_error(n)}
         return {**errors, **self.stats, **spectrum_stats(*reports)}
 
@@ -325,18 +315,18 @@ def fit_polynomial(
         Of the least squares: so many are solved in a second for all folds and ridges.
     """
     how = moment_options(problem, k, degrees[-1], positive=positive)
-    view, steps = find_span(problem, how, n_turns)
+    view, first = find_span(problem, how, n_turns)
     # subspaces of symmetric tensors within the span, from moments of all rows
     fold = estimate_moments(view, **how)
     most = min(problem.rows.total / ROWS_PER_UNKNOWN, most_features)
     widths = (Features.of(fold, problem, degrees[-1], width) for width in (2 * k, 3 * k // 2, k))
     features = next(each for each in widths if len(each) <= most or each.width == k)
-    return replace(choose_coefficients(problem.rows, features, degrees), steps=steps or fold.steps)
+    return choose_coefficients(problem.rows, features, degrees, first or fold)
 
 
 def find_span(
     problem: ActivationSumProblem, how: Mapping[str, Any], n_turns: int
-) -> tuple[FramedRows, tuple[StepReport, ...]]:
+) -> tuple[FramedRows, ImplicitMoments | None]:
     r"""Return the rows in the span of the directions.
 
     :math:`M_2` alone determines the span through labels of order two. A polynomial of low degree
@@ -345,17 +335,17 @@ def find_span(
     """
     p, d = min(how["k"], problem.n_features), problem.n_features
     if not 0 < p * (d - p) <= 3_000:  # the square matrix of so many unknowns takes 72 MB
-        return first_view(problem, how), ()
+        return first_view(problem, how), None
     sample = problem.of(sample_for(problem.rows, p * (d - p)))
-    view, steps = first_view(sample, how), tuple[StepReport, ...]()
+    view, first = first_view(sample, how), None
     rough = {**how, "order": min(how["order"], 4), "wide": False}
     for rows in [*[sample.rows] * (n_turns - 1), problem.rows]:
         fold = estimate_moments(view, **rough)
         features = Features.of(fold, problem, rough["order"], how["k"])
         products = mean_products(sample.rows, features.columns, 4 * len(features), "turns")
         polynomial = features.polynomial(solve_ridge(products, 1e-3), -math.inf, math.inf)
-        view, steps = _in_span(view, turn_span(rows, polynomial)), steps or fold.steps
-    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), steps
+        view, first = _in_span(view, turn_span(rows, polynomial)), first or fold
+    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), first
 
 
 def turn_span(rows: Rows, polynomial: Polynomial, difference: float = 1e-3) -> Floats:
@@ -399,6 +389,7 @@ def choose_coefficients(
     rows: Rows,
     features: Features,
     degrees: Sequence[int],
+    moments: ImplicitMoments,
     ridges: Sequence[float] = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
     n_folds: int = 5,
 ) -> FittedPolynomial:
@@ -439,4 +430,4 @@ def choose_coefficients(
     polynomial = features.polynomial(solve(every)[:, best], low, high)
     by_degree = np.min(np.reshape(errors, (len(degrees), -1)), axis=1).tolist()
     stats = {"error_by_degree": dict(zip(degrees, by_degree, strict=True)), "ridge": ridge}
-    return FittedPolynomial(polynomial, degree, float(errors[best]), stats)
+    return FittedPolynomial(polynomial, degree, float(errors[best]), stats, moments)

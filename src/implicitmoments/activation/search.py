@@ -72,14 +72,17 @@ def find_network(
     in_span = k * problem.n_features > 0.5 * rows.total or k * (q + 1) > 4_000
     fit_all = partial(fit, rows, **({"max_iter": 0} if in_span else {}))
     inside, price = sample_inside(rows, basis, k, 5_000), q * math.log(rows.total)
+    none = None
+    if problem.biased:  # more local optima, which few steps do not tell apart
+        none, n_starts = np.zeros(k), 3 * n_starts
+    blank = Network(np.ones(k), np.eye(k, len(basis)), problem.activation, none, positive)
     # an error of the estimated mean of the inputs acts as small biases do
     least = 0.0 if problem.whitening is None else q / rows.total
     found = list[tuple[FittedNetwork, float]]()
     for _ in range(3):
         # 1. Starts in the span, improved there; the best is fitted to all rows and features.
-        starts = [
-            random_network(problem.of(inside), k, rng, positive=positive) for _ in range(n_starts)
-        ]
+        draws = rng.standard_normal((n_starts, *blank.units.shape))
+        starts = [blank.with_units(blank.weights, units) for units in draws]
         trial = improve(inside, best_trial(inside, starts, 3), k, rng)
         best, unexplained = fit_all(trial.network.through(basis)), 0.0
         while not in_span:
@@ -140,14 +143,14 @@ def improve(
 
 def try_network(rows: Rows, start: Network, steps: int) -> FittedNetwork:
     """Fit the weights, and all unknowns in a few steps; the last digits come from all rows."""
-    return fit_network(rows, fit_weights(rows, start), max_iter=steps, tol=1e-4)
+    return fit_network(rows, fit_weights(rows, start), max_iter=steps, tol=1e-3)
 
 
 def best_trial(rows: Rows, starts: Sequence[Network], continued: int) -> FittedNetwork:
     """Fit starts for a few steps, and the best of them further."""
     tried = sorted((try_network(rows, start, 3) for start in starts), key=attrgetter("loss"))
     further = (
-        fit_network(rows, each.network, max_iter=10, tol=1e-4) for each in tried[:continued]
+        fit_network(rows, each.network, max_iter=10, tol=1e-3) for each in tried[:continued]
     )
     return min(further, key=attrgetter("loss"))
 
@@ -191,15 +194,6 @@ def known_directions(rows: Rows, network: Network) -> Floats:
         ends.append(np.linalg.eigh(second)[1].T[[0, -1]])
     found = np.concatenate([network.directions, *ends])
     return unit_rows(found[np.linalg.norm(found, axis=1) > TINY**0.5])
-
-
-def random_network(
-    problem: ActivationSumProblem, k: int, rng: np.random.Generator, *, positive: bool
-) -> Network:
-    """Draw a network of weight 1; inputs of its activations have variance 1."""
-    directions = unit_rows(rng.standard_normal((k, problem.n_features)))
-    biases = rng.standard_normal(k) if problem.biased else None
-    return Network(np.ones(k), directions, problem.activation, biases, positive)
 
 
 def grow(
