@@ -48,7 +48,7 @@ FOUND = {
 }
 MEASURED = {
     "separation": "separation (noise standard deviations)",
-    "distance": "total variation from the rows, at least",
+    "distance": "Kolmogorov distance from the rows",
     "outliers": "outliers left out",
 }
 SHOWN = 4  # entries of an array in the table of findings

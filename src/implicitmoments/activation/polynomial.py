@@ -39,7 +39,6 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.moments.chain import (
     Frame,
-    StepReport,
     SymmetricChain,
     contracted_forms,
     split_order,
