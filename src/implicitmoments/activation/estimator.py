@@ -108,8 +108,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         :math:`\sum_i w_i \sigma(v_i \cdot \Sigma^{-1/2} (x - m))`. ``"auto"`` does so unless the
         inputs are consistent with mean 0 and covariance I.
     n_starts : int, default 4
-        Random starts of the refinement within the span that the moments determine. Twice as many
-        more are tried while a further component would explain a part of the residuals.
+        Random starts of the refinement within the span that the moments determine, three times as
+        many for components with biases. Twice as many more are tried while a further component
+        would explain a part of the residuals.
     max_iter : int, default 100
         The largest number of steps of the refinement.
     tol : float, default 1e-3
