@@ -92,10 +92,10 @@ class Fit(NamedTuple):
 
     def mixture(self, order: Any = slice(None), epsilon: float = 0.0) -> Mixture:
         """Return the mixture, its components in some order."""
-        family, sums = self.search.sample.family, self.course.sums[0][order]
-        whole: Any = family.unshared()
+        family: Any = self.search.sample.family
+        sums = self.course.sums[0][order]
         parameters = family.estimate(sums, family.pool(sums, self.rows.rest))
-        return Mixture(whole, sums[:, 0] / sums[:, 0].sum(), parameters, epsilon)
+        return Mixture(family, sums[:, 0] / sums[:, 0].sum(), parameters, epsilon)
 
 
 def check_distinct(sample: Sample, k: int, total: float) -> None:
@@ -140,7 +140,7 @@ def run_on_all_rows(
 class Mixture:
     """A fitted mixture as functions of rows, in the precision of the rows."""
 
-    family: Gaussians | Lines | Students  # with all coefficients per component
+    family: Gaussians | Lines | Students
     weights: Floats  # (k,)
     parameters: dict[str, Any]  # in the units of the family
     epsilon: float  # of the precision of the rows of the fit
@@ -157,10 +157,12 @@ class Mixture:
 
     @cached_property
     def coefficients(self) -> Floats:
-        """Coefficients (k, s), log weights included."""
-        found = self.family.coefficients(self.parameters)[0]
-        found[:, 0] += np.log(np.maximum(self.weights, 1e-300))
-        return found
+        """Coefficients (k, n_features), log weights included."""
+        own, shared = self.family.coefficients(self.parameters)
+        own[:, 0] += np.log(np.maximum(self.weights, 1e-300))
+        if shared is None:
+            return own
+        return np.hstack([own, np.broadcast_to(shared, (len(own), shared.shape[-1]))])
 
     def measure(self, x: Array, *labels: Array) -> tuple[Array, Array]:
         """Return log densities (n,) and responsibilities (k, n)."""
@@ -452,9 +454,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             kept, n_outliers = self._select_rows(rows)
             if held is None:
                 fit = self._fit_rows(kept, self._start(kept), as_seed(self.random_state))
-                sums, mixture = self._store(fit, kept, n_outliers), self._mixture
-                if sums.shape[1] < mixture.family.n_own:  # those of a shared covariance
-                    sums = mixture.family.sums_of(mixture.values, sums[:, 0])
+                sums, family = self._store(fit, kept, n_outliers), self._mixture.family.unshared()
+                if sums.shape[1] < family.n_own:  # those of a shared covariance
+                    sums = family.sums_of(self._mixture.values, sums[:, 0])
                 self._sums, self.stats_["rows_seen"] = sums, kept.total
                 warn_of(self.notes_)
             else:
@@ -463,7 +465,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     def _step(self, sums: Floats, rows: Rows, n_outliers: int) -> None:
         """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
-        family, old = self._mixture.family, self.stats_["rows_seen"]
+        family, old = self._mixture.family.unshared(), self.stats_["rows_seen"]
         batch = Stream.of(family, rows)
         seen = old + batch.n
         share = (batch.n / seen) ** 0.7
