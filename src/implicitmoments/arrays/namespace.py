@@ -171,7 +171,8 @@ def check_finite(
     bad_rows = xp.astype(bad, xp.int64)
     raise InputError(
         "not_finite",
-        "{name} contains {kind} in {n_rows:count row}, first in row {first} (from 0); {advice}",
+        "{name} contains {kind} in {n_rows:count row}, first in row {first} (counted from 0); "
+        "{advice}",
         name=name,
         kind="NaN" if bool(xp.any(xp.isnan(value))) else "infinity",
         n_rows=int(xp.sum(bad_rows)),

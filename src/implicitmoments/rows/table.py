@@ -488,8 +488,10 @@ def check_cells(
                     number(cell)
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                template = "{name}: column {column!r} holds {cell!r} in row {row} (from row 0), "
-                template += "but an argument must be a number or a string of a number; {advice}"
+                template = (
+                    "{name}: column {column!r} holds {cell!r} in row {row} (counted from 0); "
+                )
+                template += "each argument must be a number or the string of a number; {advice}"
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, advice=advice, **values) from None
