@@ -108,13 +108,14 @@ def docstrings_and_imports(tree):
 
 
 def constants_of(tree):
-    """Return the assignments of a module, at its top level, to a name in capitals."""
+    """Return the assignments of a module, at its top level, to names in capitals."""
     found = {}
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         target = node.target if isinstance(node, ast.AnnAssign) else next(iter(targets), None)
-        if isinstance(target, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]+", target.id):
-            found[target.id] = node.value
+        for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(name, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]+", name.id):
+                found[name.id] = node.value
     return found
 
 
