@@ -416,7 +416,6 @@ def checked_block(given: Mapping[str, Any], first_row: int = 0) -> Block:
         label = ARGUMENTS.get(name, name)
         array = as_real_array(column, label, 2 if name == "x" else 1)
         check_finite(array, label, first_row)
-        namespace_of(x, array)
         if array.shape[0] != x.shape[0]:
             template = "`{name}` has {n_rows} rows, expected {expected}: one value per row of X"
             values = {"name": label, "n_rows": int(array.shape[0]), "expected": int(x.shape[0])}
