@@ -128,16 +128,15 @@ def tail_gain(
 
     Degrees of freedom come from a short list, and are returned before the gain.
     """
-    sizes, peaks = np.maximum(found.sums[:, :1], TINY), family.peaks(parameters)
+    sizes = np.maximum(found.sums[:, :1], TINY)
+    peaks, p = family.peaks(parameters), family.d
     coefficients = family.unshared().coefficients(parameters)[0].astype(sample.features.dtype)
     gaussian = np.asarray(family.logits(coefficients, sample.features))
     levels = {}
     for freedom in (np.inf, 3.0, 5.0, 10.0, 20.0):
         logits = gaussian
         if freedom < np.inf:
-            logits = heavy_tails(gaussian, peaks, freedom, family.d) + heavy_constant(
-                freedom, family.d
-            )
+            logits = heavy_tails(gaussian, peaks, freedom, p) + heavy_constant(freedom, p)
         log_density = normalise(logits + np.log(sizes / sizes.sum()))[0]
         levels[freedom] = float(np.asarray(log_density) @ sample.weights)
     level = levels.pop(np.inf)

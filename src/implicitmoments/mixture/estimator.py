@@ -56,7 +56,7 @@ from implicitmoments.mixture.starts import (
 )
 from implicitmoments.mixture.students import LEAST, MOST, Students
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Rows, as_seed, cells_off, open_rows
+from implicitmoments.rows import Near, Rows, as_seed, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     number,
@@ -205,7 +205,8 @@ def saved_attributes(parameters: Sequence[str], **others: Any) -> dict[str, Any]
     """Return the types in a model file of the attributes of parameters, and others."""
     values = {f"{name}_": np.ndarray | float for name in parameters}
     errors = {error_name(name): np.ndarray | float | None for name in parameters}
-    return {**values, **errors, "_mixture": Mixture, "_sums": np.ndarray | None, **others}
+    state = {"_mixture": Mixture, "_near": Near | None, "_sums": np.ndarray | None}
+    return {**values, **errors, **state, **others}
 
 
 def tables_of(name: str, *parameters: str) -> dict[str, dict[str, str]]:
@@ -324,8 +325,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             end = Improved(math.nan, sums, settled=True, prospects=None)
         elif start is not None:
             block = in_double(drawn.block)
-            shares = to_numpy(start.measure(*(block[name] for name in ("x", "y")))[1])
-            end = find_optimum(sample, k, rng, starts=(shares * sample.weights @ sample.own)[None])
+            shares = to_numpy(start.measure(block["x"], block["y"])[1]) * sample.weights
+            end = find_optimum(sample, k, rng, starts=(shares @ sample.own)[None])
         else:
             end = self._search_k(sample, rows, k, rng, stats)
         stats["seconds_search"] = perf_counter() - began

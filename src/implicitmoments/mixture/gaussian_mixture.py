@@ -27,7 +27,7 @@ from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
-from implicitmoments.rows import Near, RandomState, Rows, leave_out_outliers
+from implicitmoments.rows import RandomState, Rows, leave_out_outliers
 from implicitmoments.validation import (
     check_enough_rows,
     check_option,
@@ -85,10 +85,10 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _covariances(self) -> Floats:
         """Return covariances (k, d, d), or variances (k, d) of the columns if diagonal."""
         found, family = self._mixture.values["covariances"], self._mixture.base
+        k, d = self._k(), self.n_features_in_
         if family.name == "spherical":
             found = found[:, None]
-        orders = 2 if family.shape == "full" else 1
-        return np.broadcast_to(found, (self._k(), *(self.n_features_in_,) * orders))
+        return np.broadcast_to(found, (k, d, d) if family.shape == "full" else (k, d))
 
     @property
     def _scales(self) -> Floats:
@@ -319,9 +319,8 @@ class GaussianMixture(GaussianEstimator):
     rows_per_block: int | None = None
 
     parameters = ("weights", "means", "covariances", "degrees_of_freedom")
-    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
-        parameters, covariance_type_=str, _near=Near | None
-    )
+    saved = saved_attributes(parameters, covariance_type_=str)
+    tables = tables_of("Components", "weights", "means") | {"Scales": {FEATURES: "_scales"}}
     allowed: ClassVar[Mapping[str, list[Any]]] = {
         **GaussianEstimator.allowed,
         "covariance_type": [words(*COVARIANCE_TYPES, "auto")],
@@ -334,11 +333,6 @@ class GaussianMixture(GaussianEstimator):
         "verbose_interval": [whole(1)],
     }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
-
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        **tables_of("Components", "weights", "means"),
-        "Scales": {FEATURES: "_scales"},
-    }
 
     @property
     def lower_bounds_(self) -> list[float]:
@@ -418,8 +412,8 @@ def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     """Return the start that the user gave for d columns, if any."""
     k, kind = model.n_components, model.covariance_type
     size = d if kind in ("full", "tied") else 1  # numbers are matrices of size 1
-    shape: tuple[Any, ...] = (d,) * kind.endswith("diag")
-    shape = (d, d) if kind in ("full", "tied") else shape
+    shapes_of: dict[str, tuple[Any, ...]] = {"full": (d, d), "diag": (d,), "spherical": ()}
+    shape = shapes_of.get(kind.removeprefix("tied_"), (d, d))
     shape = shape if kind.startswith("tied") else (k, *shape)
     shapes = {"weights": (k,), "means": (k, d), "precisions": shape}
     given = {name: getattr(model, f"{name}_init") for name in shapes}

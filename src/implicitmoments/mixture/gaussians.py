@@ -118,9 +118,10 @@ class Gaussians(Family):
         """Return the second-order features of points (..., d)."""
         if self.shape == "full":
             return pair_columns(z)
-        return (
-            z * z if self.shape == "diag" else namespace_of(z).sum(z * z, axis=-1, keepdims=True)
-        )
+        squares = z * z
+        if self.shape == "diag":
+            return squares
+        return namespace_of(z).sum(squares, axis=-1, keepdims=True)
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
         """Return the covariance within components, (..., 1, ·).
@@ -193,7 +194,8 @@ class Gaussians(Family):
         shapes = ("spherical", "diag", "full")
         wider = shapes[shapes.index(self.shape) :]
         types = [self.retyped(name) for name in COVARIANCE_TYPES if name != self.name]
-        return [each for each in types if each.shape in wider and self.tied >= each.tied]
+        types = [each for each in types if each.shape in wider]
+        return types if self.tied else [each for each in types if not each.tied]
 
     def convert(self, features: Floats, richer: Family) -> Floats:
         """Return the features of rows for a richer type."""
@@ -249,7 +251,9 @@ class Gaussians(Family):
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components."""
-        covariances = (1 if self.tied else k) * (self.variance is None)
+        covariances = 1 if self.tied else k
+        if self.variance is not None:
+            covariances = 0
         return k - 1 + k * self.d + covariances * (self.n_features - 1 - self.d)
 
     def to_user(self, parameters: Parameters) -> Parameters:

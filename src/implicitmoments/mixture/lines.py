@@ -205,7 +205,7 @@ class Lines(Family):
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k lines."""
-        coefficients = self.q - (not self.fit_intercept)
+        coefficients = self.q if self.fit_intercept else self.q - 1
         return k - 1 + k * coefficients + (k if self.separate_noise else 1)
 
     def to_user(self, parameters: Parameters) -> Parameters:
@@ -222,7 +222,8 @@ class Lines(Family):
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return deviations of the noise for lines, and its variances."""
-        variances, free = parameters["variances"], np.eye(self.q)[not self.fit_intercept :]
+        variances, first = parameters["variances"], 0 if self.fit_intercept else 1
+        free = np.eye(self.q)[first:]
         lines = np.sqrt(variances)[..., None] * free
         lines = np.broadcast_to(lines, (len(parameters["lines"]), *free.shape))
         return {"lines": lines, "variances": variances[..., None]}

@@ -194,7 +194,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "noise_type": [words("shared", "separate")],
     }
     parameters = ("weights", "coef", "intercept", "noise", "degrees_of_freedom")
-    saved: ClassVar[Mapping[str, Any]] = saved_attributes(parameters, _near=NearLines | None)
+    saved = saved_attributes(parameters, _near=NearLines | None)
     tables = tables_of("Lines", "weights", "noise", "intercept", "coef")
     _initial = "lines"
     captions: ClassVar[Mapping[str, str]] = {

@@ -33,7 +33,8 @@ class Chart:
     def moved(self, size: float) -> tuple[Floats, Parameters]:
         """Return log weights (m, k) and parameters (m, c, ·) after one step each."""
         start = len(self.log_weights) - 1
-        logs = self.log_weights + size * np.eye(self.m, start + 1) * (np.arange(start + 1) < start)
+        logs = np.tile(self.log_weights, (self.m, 1))
+        logs[:start, :start] += size * np.eye(start)
         found = {name: np.stack([part] * self.m) for name, part in self.parameters.items()}
         for name, steps in self.steps.items():
             c, q = steps.shape[:2]
