@@ -34,6 +34,7 @@ FINISHED = frozenset(
         "density",
         "moments",
         "paper",
+        "rows",
         "saving",
         "plot",
         "report",
@@ -43,6 +44,7 @@ FINISHED = frozenset(
         "public names",
         TOP_LEVEL,
         "examples",
+        "lines of tests",
         "lines of benchmarks",
         "scripts of benchmarks",
         "words of docs",
@@ -67,7 +69,7 @@ ROOMS = {
     "mixture": Size(2_000, 16),
     "activation": Size(750, 5),
     "density": Size(800, 6),
-    "clustering": Size(360, 3),
+    "clustering": Size(350, 3),
     "rows": Size(1_500, 11),
     "arrays": Size(400, 3),
     "saving": Size(300, 2),
@@ -107,13 +109,14 @@ def docstrings_and_imports(tree):
 
 
 def constants_of(tree):
-    """Return the assignments of a module, at its top level, to a name in capitals."""
+    """Return the assignments of a module, at its top level, to names in capitals."""
     found = {}
     for node in tree.body:
         targets = node.targets if isinstance(node, ast.Assign) else []
         target = node.target if isinstance(node, ast.AnnAssign) else next(iter(targets), None)
-        if isinstance(target, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]+", target.id):
-            found[target.id] = node.value
+        for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(name, ast.Name) and re.fullmatch("[A-Z][A-Z0-9_]+", name.id):
+                found[name.id] = node.value
     return found
 
 
@@ -216,8 +219,9 @@ def walk(name):
     fit, called = fit_small(name), set()
 
     def profile(frame, event, _):
-        code = frame.f_code  # bodies of modules and classes are not optimised, functions are
-        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
+        code = frame.f_code  # bodies of modules and classes are not optimised, functions are;
+        # comprehensions are code of their own up to Python 3.11
+        is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and code.co_name[0] != "<"
         if event == "call" and is_function and code.co_filename.startswith(str(SOURCE)):
             called.add(code)
 

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from implicitmoments.arrays import Floats, to_numpy
+from implicitmoments.arrays import Array, Floats, move_like, to_numpy
 from implicitmoments.notes import Note, Notes, warn_of
 from implicitmoments.picture_data import ComponentView, FitView, RowSample
 from implicitmoments.rows import CheckpointPath, Progress, Rows, open_rows
@@ -48,7 +48,7 @@ FOUND = {
 }
 MEASURED = {
     "separation": "separation (noise standard deviations)",
-    "distance": "total variation from the rows, at least",
+    "distance": "Kolmogorov distance from the rows",
     "outliers": "outliers left out",
 }
 SHOWN = 4  # entries of an array in the table of findings
@@ -364,6 +364,12 @@ def findings_of(model: Any) -> dict[str, str]:
 def as_floats(array: Any) -> Floats:
     """Return an array of any library in NumPy, in double precision."""
     return np.asarray(to_numpy(array), dtype=np.float64)
+
+
+def as_like(value: Any, other: Array) -> Any:
+    """Return a number as a float, and an array as ``move_like`` does."""
+    array = np.asarray(value, dtype=np.float64)
+    return move_like(array, other) if array.ndim else float(array)
 
 
 def column_names(model: Any) -> list[str]:

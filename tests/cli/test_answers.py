@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 
@@ -236,6 +237,25 @@ def test_a_closed_pipe_ends_a_command(models):
         process.stdout.readline()
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+ENDED = """
+import os, signal
+from implicitmoments.cli import files, main
+files.write_pieces = lambda file, *_: file.write(b"half") and os.kill(os.getpid(), signal.{name})
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_command_that_is_ended_leaves_no_file(name, data, models, tmp_path):
+    out = tmp_path / "p.csv"
+    out.write_text("before")
+    words = ["predict", models["mixture"], data / "rows.csv", "-o", out]
+    done = subprocess.run([sys.executable, "-c", ENDED.format(name=name), *words], check=False)
+    assert done.returncode == 128 + getattr(signal, name)
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+    assert out.read_text() == "before"
 
 
 def test_a_full_disk_leaves_no_file(data, models, run, tmp_path, monkeypatch):

@@ -85,7 +85,12 @@ def test_quadrature_of_a_jump_against_the_integral():
         assert found[t] == pytest.approx(exact, abs=1e-12)
 
 
-def test_coefficients_beyond_the_table_are_integrated():
+def test_quadrature_of_many_jumps():
+    """A staircase of steps 1/4 is nearly the line 4u - 1/2."""
+    np.testing.assert_allclose(integrate(lambda u: np.floor(4 * u), 3), [-0.5, 4, 0, 0], atol=1e-9)
+
+
+def test_coefficients_of_high_orders_are_integrals():
     made = Activation("bump", lambda u: np.exp(-(u**2) / 4))
     assert made.coefficient(60) == pytest.approx(by_quadrature(made, 60), abs=1e-9)
 

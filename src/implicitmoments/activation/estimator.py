@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
     StandardErrors,
+    fit_network,
     sample_for,
     standard_errors,
 )
@@ -24,7 +26,7 @@ from implicitmoments.activation.polynomial import (
     count_components,
     fit_polynomial,
 )
-from implicitmoments.activation.search import SearchOptions, find_network, in_memory
+from implicitmoments.activation.search import find_network, in_memory
 from implicitmoments.arrays import Array, move_like, to_numpy
 from implicitmoments.estimator import (
     FEATURES,
@@ -61,10 +63,6 @@ from implicitmoments.validation import (
     check_whole,
     check_whole_or,
 )
-
-MOST_COMPONENTS = 30  # counted by n_components="auto"
-# Highest degrees for degree="auto"; beside a network the polynomial serves to find the span.
-HIGHEST_TRIED, HIGHEST_BESIDE_NETWORK = 10, 6
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -110,8 +108,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         :math:`\sum_i w_i \sigma(v_i \cdot \Sigma^{-1/2} (x - m))`. ``"auto"`` does so unless the
         inputs are consistent with mean 0 and covariance I.
     n_starts : int, default 4
-        Random starts of the refinement within the span that the moments determine. Twice as many
-        more are tried while a further component would explain a part of the residuals.
+        Random starts of the refinement within the span that the moments determine, three times as
+        many for components with biases. Twice as many more are tried while a further component
+        would explain a part of the residuals.
     max_iter : int, default 100
         The largest number of steps of the refinement.
     tol : float, default 1e-3
@@ -251,19 +250,23 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         # the polynomial is a start and a check, for which a sample is enough.
         p, d = min(k, problem.n_features), problem.n_features
         some = problem.of(sample_for(problem.rows, p * (d - p))) if self.refine else problem
-        fitted, found = fit_polynomial(some, k, degrees, positive=self.positive), None
+        n_turns, found = 2 if self.refine else 3, None
+        fitted = fit_polynomial(some, k, degrees, positive=self.positive, n_turns=n_turns)
         # 2. The network itself by least squares, from the span that the moments determine.
         if self.refine:
-            grow = self.n_components == "auto"
-            options = (self.positive, self.n_starts, grow, self.max_iter, self.tol)
-            basis = to_numpy(fitted.polynomial.basis)
-            found = find_network(problem, basis, k, SearchOptions(*options, seed))
-            if found[0].expected_error(n) > fitted.expected_error(n) and some.rows.n < rows.n:
-                # the polynomial will predict: fit it to all rows
-                fitted = fit_polynomial(problem, k, degrees, positive=self.positive)
+            found = find_network(
+                problem,
+                to_numpy(fitted.polynomial.basis),
+                k,
+                most=math.inf if self.n_components == "auto" else k,
+                positive=self.positive,
+                n_starts=self.n_starts,
+                fit=partial(fit_network, max_iter=self.max_iter, tol=self.tol * k * d / n),
+                rng=np.random.default_rng(seed),
+            )
         # 3. The hypothesis with the smaller expected error predicts.
         if standard:  # moments of other inputs have eigenvalues of both signs too
-            notes += fitted.notes
+            notes += fitted.moments.notes[:1]
         for name in {*self.saved, "weights_", "n_iter_", "converged_"}:  # of an earlier fit
             self.__dict__.pop(name, None)
         self.activation_, self.whitening_ = activation, whitening
@@ -281,11 +284,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("inputs_not_standard"))
 
-    def _hypothesis(self) -> Polynomial | Network:
-        return self.network_ if self._predicts_by() == "network" else self.polynomial_
-
     def _prediction(self) -> RowFunction:
-        return RowFunction(partial(evaluate_hypothesis, self._hypothesis(), self.whitening_))
+        found = self.network_ if self._predicts_by() == "network" else self.polynomial_
+        return RowFunction(partial(evaluate_hypothesis, found, self.whitening_))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in three passes over the rows.
@@ -323,7 +324,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         check_whole("max_iter", self.max_iter, 1)
         degree = check_whole_or("degree", self.degree, ("auto",), 1, HIGHEST_DEGREE)
         activation = as_activation(self.activation)
-        most = HIGHEST_BESIDE_NETWORK if self.refine else HIGHEST_TRIED
+        most = 6 if self.refine else 10  # beside a network the polynomial serves to find the span
         if isinstance(degree, int):
             largest_degree(activation, degree, degree, biased=self.fit_bias)
             return activation, [degree]
@@ -353,7 +354,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     def _count(self, problem: ActivationSumProblem) -> int:
         rows = problem.rows
         if self.n_components == "auto":
-            most = min(2 * problem.n_features, MOST_COMPONENTS, int(rows.total))
+            most = min(2 * problem.n_features, 30, int(rows.total))
             return count_components(problem, max(1, most), positive=self.positive)
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
@@ -368,10 +369,10 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
         self.weights_, self.weight_errors_ = given(network.weights), given(errors.weights)
         self.directions_ = given(problem.original_vectors(network.directions))
-        self.direction_errors_, self.biases_ = given(errors.directions), None
-        self.bias_errors_ = None
-        if network.biases is not None:
-            self.biases_, self.bias_errors_ = given(network.biases), given(errors.biases)
+        self.direction_errors_ = given(errors.directions)
+        biases = network.biases
+        self.biases_ = None if biases is None else given(biases)
+        self.bias_errors_ = None if biases is None else given(errors.biases)
         arrays = {"weights": self.weights_, "biases": self.biases_}
         self.network_ = replace(network, directions=given(network.directions), **arrays)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
@@ -389,8 +390,8 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         """Yield what may be wrong with the network, and what is not identified."""
         if self.stats_["unexplained"]:
             yield Note("residuals_explained", {"share": self.stats_["unexplained"]})
-        if errors.free.any():
-            free = np.flatnonzero(errors.free).tolist()
+        free = np.flatnonzero(np.isnan(errors.directions)).tolist()
+        if free:
             yield Note("directions_not_identified", {"which": free, "what": "directions"})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
@@ -409,18 +410,12 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     def _predicts_by(self) -> str:
         return str(self.stats_.get("hypothesis", "model"))
 
-    def _findings(self) -> dict[str, Any]:
-        used = self._predicts_by()
-        error = {f"expected squared error of the {used}": self.stats_[f"{used}_error"]}
-        return super()._findings() | {"predicts by the": used} | error
-
     def _checks(self) -> list[Check]:
-        polynomial, network = (self.stats_.get(f"{m}_error") for m in ("polynomial", "network"))
-        words = f"expected squared error of the polynomial on new rows: {polynomial:.3g}"
-        if network is not None and self._predicts_by() == "polynomial":  # which a note mentions
+        used = self._predicts_by()
+        if used == "polynomial" and hasattr(self, "network_"):  # which a note mentions
             return []
-        if network is not None:
-            words += f", of the network: {network:.3g}"
+        error = self.stats_[f"{used}_error"]
+        words = f"expected squared error of the {used} on new rows: {error:.3g}"
         return [Check("prediction_error", True, words)]
 
     def _component_view(self, rows: RowSample) -> Directions:
@@ -436,15 +431,12 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
 
 def choose_signs(network: Network, parity: int) -> Network:
     """Choose one of two equal networks: a positive largest entry if even, or weight if odd."""
-    if parity > 0:
-        V = network.directions
-        signs = np.sign(V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)])
-    elif parity < 0:
-        signs = np.where(network.weights < 0, -1.0, 1.0)
-        network = replace(network, weights=np.abs(network.weights))
-    else:
-        return network
-    return network.with_units(network.weights, network.units * signs[:, None])
+    V, weights = network.directions, network.weights
+    largest = V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)]
+    signs = np.where((largest if parity > 0 else parity * -weights) < 0, -1.0, 1.0)
+    return network.with_units(
+        weights * signs if parity < 0 else weights, network.units * signs[:, None]
+    )
 
 
 def evaluate_hypothesis(

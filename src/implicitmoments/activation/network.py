@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-import array_api_compat
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import nnls
@@ -20,8 +19,8 @@ from implicitmoments.arrays import (
     as_double,
     machine_epsilon,
     move_like,
-    multiply_into,
     namespace_of,
+    outer_rows,
     to_numpy,
 )
 from implicitmoments.evaluation import bic
@@ -32,7 +31,6 @@ Columns: TypeAlias = Callable[[Block], list[Array]]  # arrays (n, ·) of a block
 
 ROWS_PER_UNKNOWN = 20  # of a least-squares fit: chance then explains 5 % of the noise
 SAMPLE_ROWS = 10_000  # fewest rows of a sample: fewer take no time
-TRIES = (12, 1, 1)  # dampings of each step by one curvature, which costs as much as many slopes
 NEGLIGIBLE = 1e-9  # relative size below which a weight or a curvature is rounding
 
 
@@ -50,6 +48,10 @@ class Network:
         """Evaluate at points (n, d)."""
         hidden: Array = self.activation(self.inputs(x))
         return hidden @ move_like(self.weights, hidden)
+
+    def points(self, x: Array) -> Array:
+        """Return what units are multiplied by: points (n, d), and 1 where there are biases."""
+        return x if self.biases is None else with_ones(x)
 
     def inputs(self, x: Array) -> Array:
         """Return the inputs v_i · x + b_i (n, k) of the activations."""
@@ -87,6 +89,11 @@ class Network:
         if self.positive:  # a weight of zero would freeze its direction
             weights = np.maximum(weights, NEGLIGIBLE * max(float(weights.max()), TINY))
         return self.with_units(weights, units + step[self.k :].reshape(units.shape))
+
+
+def with_ones(x: Array) -> Array:
+    """Return (x, 1), (n, d + 1)."""
+    return namespace_of(x).concat([x, namespace_of(x).ones_like(x[:, :1])], axis=1)
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -146,7 +153,7 @@ def fit_network(
     history, damping, converged = [here.loss], 1e-3, here.exact or max_iter == 0
     for _ in range(0 if converged else max_iter):
         before, curvature = here.loss, mean_curvature(some, here.network, single=True)
-        for tries in TRIES:
+        for tries in (12, 1, 1):  # dampings; a matrix costs as much as many slopes
             found = _descend(rows, here, curvature, slope, damping, tries)
             if found is None:
                 break
@@ -219,13 +226,13 @@ def _sum_products(columns: Columns, single: bool, block: Block) -> Sums:
 def fit_weights(rows: Rows, network: Network) -> Network:
     """Return the network with the best weights, nonnegative if it keeps them positive."""
     gram, right = weight_equations(rows, network)
-    values, vectors = np.linalg.eigh(gram)
-    root = np.sqrt(np.maximum(values, NEGLIGIBLE * max(float(values[-1]), TINY)))
+    ridge = NEGLIGIBLE * max(float(np.trace(gram)), TINY) * np.eye(network.k)
     # ‖A w − y‖² = ‖R w − R^{-T} A^T y‖² + constant, for A^T A = R^T R
-    across = (vectors.T @ right) / root
+    root = np.linalg.cholesky(gram + ridge).T
+    across = np.linalg.solve(root.T, right)
     if not network.positive:
-        return replace(network, weights=vectors @ (across / root))
-    solved = nnls(root[:, None] * vectors.T, across)[0]
+        return replace(network, weights=np.linalg.solve(root, across))
+    solved = nnls(root, across)[0]
     # a small weight: a direction may still turn
     floor = max(float(solved.max()), TINY) / (10 * network.k)
     return replace(network, weights=np.maximum(solved, floor))
@@ -248,33 +255,33 @@ def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Flo
     units = np.append(plain.weights, np.repeat(network.weights, network.units.shape[1]))
     gram = mean_products(
         rows,
-        lambda block: [jacobian(plain, block["x"])],
+        lambda block: jacobian(plain, block["x"]),
         2 * len(units),
         "curvature of the error",
         single=single,
     )
-    return gram * units * units[:, None]
+    tangent = tangent_map(network)
+    return tangent @ (gram * units * units[:, None]) @ tangent
 
 
-def jacobian(network: Network, x: Array) -> Array:
-    """Return derivatives by weights and units, (n, k + k q).
+def jacobian(network: Network, x: Array) -> list[Array]:
+    """Return derivatives by weights (n, k) and by units (n, k q), before :func:`tangent_map`."""
+    u = network.inputs(x)
+    slopes = network.activation.slope(u) * move_like(network.weights, x)[None, :]
+    return [network.activation(u), outer_rows(slopes, network.points(x))]
 
-    Those along a unit vector itself are taken out, since a step along it changes nothing.
+
+def tangent_map(network: Network) -> Floats:
+    """Return the projection of unknowns, (k + k q, k + k q), off the directions themselves.
+
+    A step along a unit vector itself changes nothing.
     """
-    xp, u, (k, q) = namespace_of(x), network.inputs(x), network.units.shape
-    weights, directions = move_like(network.weights, x), move_like(network.directions, x)
-    slopes = network.activation.slope(u) * weights[None, :]
-    along = slopes * (x @ xp.matrix_transpose(directions))
-    shape, device = (int(x.shape[0]), k + k * q), array_api_compat.device(x)
-    made = xp.empty(shape, dtype=x.dtype, device=device)
-    made[:, :k] = network.activation(u)
-    for i in range(k):
-        unit = made[:, k + i * q : k + (i + 1) * q]
-        multiply_into(unit[:, : x.shape[1]], slopes[:, i : i + 1], x)
-        unit[:, : x.shape[1]] -= along[:, i : i + 1] * directions[i : i + 1, :]
-        if network.biases is not None:
-            unit[:, -1] = slopes[:, i]
-    return made
+    (k, q), d = network.units.shape, network.directions.shape[1]
+    found = np.eye(k + k * q)
+    for i, v in enumerate(network.directions):
+        own = slice(k + i * q, k + i * q + d)
+        found[own, own] -= np.outer(v, v)
+    return found
 
 
 def measure_slope(rows: Rows, network: Network) -> tuple[FittedNetwork, Floats]:
@@ -282,9 +289,8 @@ def measure_slope(rows: Rows, network: Network) -> tuple[FittedNetwork, Floats]:
     width = 6 * sum(network.units.shape)
     sums = rows.fold(partial(_sum_slope, network), width=width, what="slope of the error")
     total, slopes = float(sums["total"]), to_numpy(sums["units"])
-    v = network.directions
-    own = slopes[:, : v.shape[1]]
-    own -= np.sum(own * v, axis=1, keepdims=True) * v  # along a unit vector nothing changes
+    own = slopes[:, : network.directions.shape[1]]
+    own -= np.sum(own * network.directions, axis=1, keepdims=True) * network.directions
     loss, size = float(sums["loss"]) / total, float(sums["size"]) / total
     fitted = FittedNetwork(network, loss, size, total, machine_epsilon(rows.table.first["y"]))
     return fitted, np.append(to_numpy(sums["weights"]), slopes.ravel()) / total
@@ -298,27 +304,21 @@ def _sum_slope(network: Network, block: Block) -> Sums:
     left = y - hidden @ weights
     residual = left * counts
     inner = network.activation.slope(u) * weights[None, :] * residual[:, None]
-    units = xp.matrix_transpose(inner) @ x
-    if network.biases is not None:
-        units = xp.concat([units, xp.sum(inner, axis=0)[:, None]], axis=1)
     return {
         "loss": xp.sum(as_double(residual) * as_double(left)),
         "size": xp.sum(as_double(counts) * as_double(y) ** 2),
         "weights": as_double(residual @ hidden),
-        "units": as_double(units),
+        "units": as_double(xp.matrix_transpose(inner) @ network.points(x)),
         "total": xp.sum(as_double(counts)),
     }
 
 
-@dataclass(frozen=True, eq=False)
-class StandardErrors:
-    """Standard errors of components; NaN where a direction is not identified."""
+class StandardErrors(NamedTuple):
+    """Standard errors of components; NaN where a direction can turn without changing the sum."""
 
     weights: Floats  # (k,)
     directions: Floats  # (k,), lengths
     biases: Floats  # (k,); not those of a network without biases
-    # (k,), directions that can turn without changing the sum
-    free: np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
@@ -329,9 +329,7 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
     # weights have the units of labels, directions none
     largest = np.maximum([np.diag(curvature)[:k].max(), np.diag(curvature)[k:].max()], TINY**0.5)
     # along itself a unit vector has curvature 0: another number there adds its inverse below
-    for i, v in enumerate(network.directions):
-        own = slice(k + i * q, k + i * q + d)
-        curvature[own, own] += largest[1] * np.outer(v, v)
+    curvature += largest[1] * (np.eye(len(curvature)) - tangent_map(network))
     # in units in which every unknown has curvature 1
     floor = 1e-13 * np.repeat(largest, [k, k * q])
     root = np.sqrt(np.maximum(np.diag(curvature), floor))
@@ -341,9 +339,8 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
     loose = 1e7 if fitted.eps < NEGLIGIBLE else 0.1 / fitted.eps**0.75
     free = inverse[k:].reshape(k, q).max(axis=1) > loose
     noise = fitted.loss / max(rows.total - network.units.size, 1.0)
-    unknown = np.append(free, np.repeat(free, q))
-    variances = np.where(unknown, np.nan, noise * inverse / root**2)
+    variances = noise * inverse / root**2
     of_units = variances[k:].reshape(k, q)
     turns = np.maximum(of_units[:, :d].sum(axis=1) - noise / largest[1], 0.0)
-    of_weights, of_directions, of_biases = np.sqrt([variances[:k], turns, of_units[:, -1]])
-    return StandardErrors(of_weights, of_directions, of_biases, free)
+    found = np.sqrt([variances[:k], turns, of_units[:, -1]])
+    return StandardErrors(*np.where(free, np.nan, found))

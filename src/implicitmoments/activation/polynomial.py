@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import device
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from implicitmoments.activation.network import (
     ROWS_PER_UNKNOWN,
     SAMPLE_ROWS,
     mean_products,
     sample_for,
+    with_ones,
 )
 from implicitmoments.arrays import (
     TINY,
@@ -39,7 +39,6 @@ from implicitmoments.arrays import (
 from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.moments.chain import (
     Frame,
-    StepReport,
     SymmetricChain,
     contracted_forms,
     split_order,
@@ -49,20 +48,10 @@ from implicitmoments.moments.implicit import (
     ImplicitMoments,
     estimate_moments,
 )
-from implicitmoments.notes import Note
 from implicitmoments.picture_data import spectrum_stats
 from implicitmoments.rows import Block, Rows, Sums, mean_and_covariance, weights_of
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-
-N_FOLDS = 5  # the usual compromise between bias and cost; one pass sums all folds
-RIDGES = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # features have variance at most 1
-ROWS_PER_FEATURE = 100  # of a sample: coefficients then add 1 % to what truncation leaves
-MOST_FEATURES = 300  # of the least squares: they solve in a second for all folds and ridges
-ROUGH_DEGREE = 6  # of the polynomial that turns the span
-MOST_TURNS = 3_000  # p (d − p) unknowns: the square matrix then takes 72 MB
-CONTRACTIONS = 8  # of order 3; an odd activation needs 5 to 8 in 50 features
-DIFFERENCE = 1e-3  # of a difference quotient: enough for a direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,17 +193,7 @@ class FittedPolynomial:
     degree: int
     error: float  # held-out mean squared error
     stats: dict[str, Any]  # of the choice
-    steps: tuple[StepReport, ...] = ()  # the moments as they were estimated first
-
-    @property
-    def notes(self) -> list[Note]:
-        """What the moments of standardised inputs say against positive weights."""
-        signed = next((step for step in self.steps if step.negative), None)
-        if signed is None:
-            return []
-        top = float(max(signed.spectrum))
-        values = {"order": signed.order, "below": signed.negative, "top": top}
-        return [Note("negative_eigenvalue", values)]
+    moments: ImplicitMoments  # as they were estimated first
 
     def expected_error(self, n: float) -> float:
         """Estimate the mean squared error on new rows.
@@ -227,7 +206,8 @@ class FittedPolynomial:
 
     def measurements(self, n: float) -> dict[str, Any]:
         """Return statistics of the fit to n rows."""
-        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in self.steps]
+        steps = self.moments.steps
+        reports = [(step.spectrum, step.floor, step.rank, step.order) for step in steps]
         errors = {"held_out_error": self.error, "polynomial_error": self.expected_error(n)}
         return {**errors, **self.stats, **spectrum_stats(*reports)}
 
@@ -256,6 +236,7 @@ def first_view(problem: ActivationSumProblem, how: Mapping[str, Any]) -> FramedR
     together: each is :math:`\sum_i w_i c_t(b_i) v_i^{\otimes t}`. The span is that of the leading
     left singular vectors of all three as matrices of d rows side by side. Order 3 is contracted
     with the span found before, in rounds: of its :math:`d^2` columns those off the span are noise.
+    An odd activation needs 5 to 8 rounds in 50 features.
     """
     view, rows, d = FramedRows.of(problem), problem.rows, problem.n_features
     if how["k"] >= d or (how["subspace"] == "positive" and problem.has_order(2)):
@@ -271,10 +252,10 @@ def first_view(problem: ActivationSumProblem, how: Mapping[str, Any]) -> FramedR
 
     columns = [slope[:, None]]
     if problem.has_order(2):
-        columns.append(label_moments(rows, left, with_points)[1:, 1:] / math.sqrt(2))
+        columns.append(label_moments(rows, left, with_ones)[:-1, :-1] / math.sqrt(2))
     basis = _leading(how["k"], *columns)
-    for _ in range(CONTRACTIONS if problem.has_order(3) else 0):
-        third = label_moments(rows, left, partial(pairs_in, basis))[1:] / math.sqrt(6)
+    for _ in range(8 if problem.has_order(3) else 0):
+        third = label_moments(rows, left, partial(squares_in, basis))[:-1] / math.sqrt(6)
         basis = _leading(how["k"], *columns, third)
     return _in_span(view, basis)
 
@@ -288,11 +269,11 @@ def _leading(p: int, *columns: Floats) -> Floats:
 def label_moments(
     rows: Rows, residual: Callable[[Block], Array], right: Callable[[Array], Array]
 ) -> Floats:
-    """Average residuals times (1, x) (n, d + 1) and a function of x (n, m): (d + 1, m)."""
+    """Average residuals times (x, 1) (n, d + 1) and a function of x (n, m): (d + 1, m)."""
 
     def measure(block: Block) -> Sums:
         x, counts = block["x"], weights_of(block)
-        weighted = with_points(x) * (residual(block) * counts)[:, None]
+        weighted = with_ones(x) * (residual(block) * counts)[:, None]
         moments = namespace_of(x).matrix_transpose(weighted) @ right(x)
         return {"moments": as_double(moments), "total": namespace_of(x).sum(as_double(counts))}
 
@@ -300,16 +281,10 @@ def label_moments(
     return np.asarray(to_numpy(sums["moments"]) / float(sums["total"]), dtype=np.float64)
 
 
-def with_points(x: Array) -> Array:
-    """Return (1, x), (n, d + 1)."""
-    return namespace_of(x).concat([namespace_of(x).ones_like(x[:, :1]), x], axis=1)
-
-
-def pairs_in(basis: Floats, x: Array) -> Array:
-    """Return products of two coordinates in a basis (p, d), an isometry of (p, p)."""
-    i, j = np.triu_indices(len(basis))
-    root = np.where(i == j, 1.0, math.sqrt(2))
-    return pair_rows(x @ move_like(basis.T, x)) * move_like(root, x)[None, :]
+def squares_in(basis: Floats, x: Array) -> Array:
+    """Return products of two coordinates in a basis (p, d), (n, p²)."""
+    inside = x @ move_like(basis.T, x)
+    return outer_rows(inside, inside)
 
 
 def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
@@ -319,7 +294,13 @@ def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
 
 
 def fit_polynomial(
-    problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, positive: bool
+    problem: ActivationSumProblem,
+    k: int,
+    degrees: Sequence[int],
+    *,
+    positive: bool,
+    n_turns: int = 3,
+    most_features: int = 300,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components; degrees are compared by held-out error.
 
@@ -327,47 +308,51 @@ def fit_polynomial(
     ----------
     degrees : sequence of int
         In increasing order.
+    n_turns : int
+        Steps that turn the span; one is enough for a start of a network.
+    most_features : int
+        Of the least squares: so many are solved in a second for all folds and ridges.
     """
     how = moment_options(problem, k, degrees[-1], positive=positive)
-    view, steps = find_span(problem, how)
+    view, first = find_span(problem, how, n_turns)
     # subspaces of symmetric tensors within the span, from moments of all rows
     fold = estimate_moments(view, **how)
-    most = min(problem.rows.total / ROWS_PER_UNKNOWN, MOST_FEATURES)
+    most = min(problem.rows.total / ROWS_PER_UNKNOWN, most_features)
     widths = (Features.of(fold, problem, degrees[-1], width) for width in (2 * k, 3 * k // 2, k))
     features = next(each for each in widths if len(each) <= most or each.width == k)
-    return replace(choose_coefficients(problem.rows, features, degrees), steps=steps or fold.steps)
+    return choose_coefficients(problem.rows, features, degrees, first or fold)
 
 
 def find_span(
-    problem: ActivationSumProblem, how: Mapping[str, Any]
-) -> tuple[FramedRows, tuple[StepReport, ...]]:
+    problem: ActivationSumProblem, how: Mapping[str, Any], n_turns: int
+) -> tuple[FramedRows, ImplicitMoments | None]:
     r"""Return the rows in the span of the directions.
 
     :math:`M_2` alone determines the span through labels of order two. A polynomial of low degree
-    on that span then turns it, with all of its orders together: on a sample, and once on all rows.
+    on that span then turns it, with all of its orders together: on a sample, and last on all rows.
     Also returned: the moments as they were estimated first.
     """
     p, d = min(how["k"], problem.n_features), problem.n_features
-    if not 0 < p * (d - p) <= MOST_TURNS:
-        return first_view(problem, how), ()
+    if not 0 < p * (d - p) <= 3_000:  # the square matrix of so many unknowns takes 72 MB
+        return first_view(problem, how), None
     sample = problem.of(sample_for(problem.rows, p * (d - p)))
-    view, steps = first_view(sample, how), tuple[StepReport, ...]()
-    rough = {**how, "order": min(how["order"], ROUGH_DEGREE), "wide": False}
-    for rows in (sample.rows, sample.rows, problem.rows):
+    view, first = first_view(sample, how), None
+    rough = {**how, "order": min(how["order"], 4), "wide": False}
+    for rows in [*[sample.rows] * (n_turns - 1), problem.rows]:
         fold = estimate_moments(view, **rough)
         features = Features.of(fold, problem, rough["order"], how["k"])
         products = mean_products(sample.rows, features.columns, 4 * len(features), "turns")
         polynomial = features.polynomial(solve_ridge(products, 1e-3), -math.inf, math.inf)
-        view, steps = _in_span(view, turn_span(rows, polynomial)), steps or fold.steps
-    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), steps
+        view, first = _in_span(view, turn_span(rows, polynomial)), first or fold
+    return _in_span(FramedRows.of(problem), to_numpy(view.frame.basis)), first
 
 
-def turn_span(rows: Rows, polynomial: Polynomial) -> Floats:
+def turn_span(rows: Rows, polynomial: Polynomial, difference: float = 1e-3) -> Floats:
     r"""Turn the span of a hypothesis by one Gauss-Newton step; return its basis (p, d).
 
     For a hypothesis H on :math:`B x` the residual of a nearby basis :math:`B + D`, with D
     orthogonal to B, is to first order :math:`y - H(Bx) - \nabla H(Bx) \cdot D x`: a least-squares
-    problem in the p (d − p) entries of D.
+    problem in the p (d − p) entries of D. The gradient is a difference quotient.
     """
     basis = np.asarray(to_numpy(polynomial.frame.basis), dtype=np.float64)
     p, d = basis.shape
@@ -376,11 +361,10 @@ def turn_span(rows: Rows, polynomial: Polynomial) -> Floats:
     def columns(block: Block) -> list[Array]:
         x = block["x"]
         values = polynomial(x)
-        moves = [DIFFERENCE * move_like(b, x)[None, :] for b in basis]
-        slopes = [(polynomial(x + move) - values) / DIFFERENCE for move in moves]
+        moves = [difference * move_like(b, x)[None, :] for b in basis]
+        slopes = [(polynomial(x + move) - values) / difference for move in moves]
         gradient = namespace_of(x).stack(slopes, axis=1)
-        outside = x @ move_like(off.T, x)
-        return [outer_rows(gradient, outside), (block["y"] - values)[:, None]]
+        return [outer_rows(gradient, x @ move_like(off.T, x)), (block["y"] - values)[:, None]]
 
     products = mean_products(rows, columns, 2 * p * (d - p), "turning the span")
     ridge = 1e-6 * max(float(np.trace(products[:-1, :-1])) / (p * (d - p)), TINY)
@@ -395,42 +379,54 @@ def solve_ridge(products: Floats, ridge: float, used: Flags | None = None) -> Fl
     """
     coefficients = np.zeros(len(products) - 1)
     at = np.arange(len(coefficients)) if used is None else np.flatnonzero(used)
-    gram, right = products[np.ix_(at, at)], products[at, -1]
-    gram[np.diag_indices_from(gram)] += ridge
-    try:
-        coefficients[at] = cho_solve(cho_factor(gram), right)
-    except LinAlgError:  # fewer rows than features, and a ridge below rounding
-        coefficients[at] = np.linalg.lstsq(gram, right, rcond=None)[0]
+    gram = products[np.ix_(at, at)] + ridge * np.eye(len(at))
+    coefficients[at] = np.linalg.solve(gram, products[at, -1])
     return coefficients
 
 
 def choose_coefficients(
-    rows: Rows, features: Features, degrees: Sequence[int]
+    rows: Rows,
+    features: Features,
+    degrees: Sequence[int],
+    moments: ImplicitMoments,
+    ridges: Sequence[float] = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+    n_folds: int = 5,
 ) -> FittedPolynomial:
-    """Choose degree and ridge by cross-validation, and fit the coefficients, on a sample."""
-    some = rows.sample(max(SAMPLE_ROWS, ROWS_PER_FEATURE * len(features)))
+    """Choose degree and ridge by cross-validation, and fit the coefficients, on a sample.
+
+    Of 100 rows per feature: coefficients then add 1 % to what truncation leaves. Features have
+    variance at most 1. Held-out predictions are clipped to the range of the labels, as those of
+    the hypothesis are: a few large values of a polynomial would decide otherwise.
+    """
+    some = rows.sample(max(SAMPLE_ROWS, 100 * len(features)))
     labels = to_numpy(some.block["y"])
     low, high = float(labels.min()), float(labels.max())
-    folds = [fold for fold in (some.split(i, N_FOLDS) for i in range(N_FOLDS)) if fold.kept]
+    folds = [fold for fold in (some.split(i, n_folds) for i in range(n_folds)) if fold.kept]
     width, what = 4 * len(features), "products of features"
     shares = [fold.total / some.total for fold in folds]
     products = [
         share * mean_products(fold, features.columns, width, what)
         for share, fold in zip(shares, folds, strict=True)
     ]
-    every = np.sum(products, axis=0)
-    tried, errors = list(product(degrees, RIDGES)), list[float]()
-    for degree, ridge in tried:
-        used, error = features.up_to(degree), 0.0
-        for own, share in zip(products, shares, strict=True):
-            others = (every - own) / (1 - share) if share < 1 else own
-            residual = np.append(-solve_ridge(others, ridge, used), 1.0)
-            error += float(residual @ own @ residual)
-        errors.append(error)
+    every, tried = np.sum(products, axis=0), list(product(degrees, ridges))
+
+    def solve(products: Floats) -> Floats:
+        """Return the coefficients of every degree and ridge, (features, tried)."""
+        found = [solve_ridge(products, ridge, features.up_to(degree)) for degree, ridge in tried]
+        return np.stack(found, axis=1)
+
+    def residuals(coefficients: Floats, block: Block) -> list[Array]:
+        values = features.evaluate(block["x"]) @ move_like(coefficients, block["x"])
+        return [namespace_of(values).clip(values, low, high) - block["y"][:, None]]
+
+    errors = np.zeros(len(tried))
+    for fold, own, share in zip(folds, products, shares, strict=True):
+        others = (every - own) / (1 - share) if share < 1 else own
+        left = partial(residuals, solve(others))
+        errors += share * np.diag(mean_products(fold, left, width, "held-out errors"))
     best = int(np.argmin(errors))
     degree, ridge = tried[best]
-    coefficients = solve_ridge(every, ridge, features.up_to(degree))
+    polynomial = features.polynomial(solve(every)[:, best], low, high)
     by_degree = np.min(np.reshape(errors, (len(degrees), -1)), axis=1).tolist()
     stats = {"error_by_degree": dict(zip(degrees, by_degree, strict=True)), "ridge": ridge}
-    polynomial = features.polynomial(coefficients, low, high)
-    return FittedPolynomial(polynomial, degree, errors[best], stats)
+    return FittedPolynomial(polynomial, degree, float(errors[best]), stats, moments)

@@ -9,10 +9,10 @@ then, while the Bayesian information criterion decreases.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 
@@ -26,42 +26,24 @@ from implicitmoments.activation.network import (
     sample_for,
     unit_rows,
     weight_equations,
+    with_ones,
 )
-from implicitmoments.activation.polynomial import label_moments, with_points
+from implicitmoments.activation.polynomial import label_moments
 from implicitmoments.arrays import TINY, Array, Floats, move_like
 from implicitmoments.moments.activations import ActivationSumProblem
 from implicitmoments.rows import Block, Rows
 
-MOST_PER_ROW = 0.5  # unknowns per row, for directions to leave the span
-MOST_UNKNOWNS = 4_000  # for directions to leave the span: a matrix of them takes 128 MB
-MOST_ROUNDS = 3  # of random starts, while a component is missing
-CONTINUED = 3  # starts of least error after a few steps, which are fitted further
-START_ROWS, SEARCH_ROWS = 5_000, 20_000  # fewest rows of a sample for starts, and for moves
-QUICK: dict[str, Any] = {"max_iter": 3, "tol": 1e-3}  # of fits that are only compared
-TRIAL: dict[str, Any] = {"max_iter": 10, "tol": 1e-4}  # the last digits come from all rows
-CANDIDATES = 200  # random components of which a further one is chosen
-ATTEMPTS = 3  # moves without a gain before the search ends
-HOPE = 0.5  # of the gain that the criterion needs, for a trial of a few steps to continue
-NOISELESS = 1e-4  # of the mean square of the labels: an error that further steps may remove
-SAME = 1e-6  # relative ridge: columns that differ by less are the same
-BY_CHANCE = 5.0  # standard deviations above the mean of what a component explains by chance
-CLEAR = 10.0  # decrease of the criterion that is very strong evidence (Kass and Raftery 1995)
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """How a network is searched."""
-
-    positive: bool  # keep weights positive
-    n_starts: int  # random starts in the span
-    grow: bool  # add components while the criterion decreases: k is an estimate, not a bound
-    max_iter: int  # matrices of curvature of a fit to all rows
-    tol: float  # a fit ends at this fraction of what fitting so many unknowns removes by chance
-    seed: int
-
 
 def find_network(
-    problem: ActivationSumProblem, basis: Floats, k: int, options: SearchOptions
+    problem: ActivationSumProblem,
+    basis: Floats,
+    k: int,
+    *,
+    most: float,
+    positive: bool,
+    n_starts: int,
+    fit: Callable[..., FittedNetwork],
+    rng: np.random.Generator,
 ) -> tuple[FittedNetwork, float]:
     """Fit weights, directions and biases, from random starts in the span.
 
@@ -69,6 +51,14 @@ def find_network(
     ----------
     basis : array of shape (p, d)
         Span of the directions.
+    k : int
+        Number of components of the starts.
+    most : float
+        The largest number of components; infinite if the criterion alone chooses it.
+    positive : bool
+        Keep weights positive.
+    fit : callable
+        :func:`fit_network` with the options of a fit to all rows.
 
     Returns
     -------
@@ -77,37 +67,37 @@ def find_network(
     unexplained : float
         Share of the error that a further component of either sign explains; 0 if not clearly.
     """
-    rows, rng = in_memory(problem.rows), np.random.default_rng(options.seed)
-    q, by_chance = problem.n_features + problem.biased, k * problem.n_features / rows.total
-    in_span = by_chance > MOST_PER_ROW or k * (q + 1) > MOST_UNKNOWNS
-    steps, tol = 0 if in_span else options.max_iter, options.tol * by_chance
-    fit = partial(fit_network, rows, max_iter=steps, tol=tol)
-    inside = sample_inside(rows, basis, k, START_ROWS)
-    most, price = math.inf if options.grow else k, q * math.log(rows.total)
+    rows, q = in_memory(problem.rows), problem.n_features + problem.biased
+    # directions stay in the span where rows are few, or a matrix of unknowns takes above 128 MB
+    in_span = k * problem.n_features > 0.5 * rows.total or k * (q + 1) > 4_000
+    fit_all = partial(fit, rows, **({"max_iter": 0} if in_span else {}))
+    inside, price = sample_inside(rows, basis, k, 5_000), q * math.log(rows.total)
+    none = None
+    if problem.biased:  # more local optima, which few steps do not tell apart
+        none, n_starts = np.zeros(k), 3 * n_starts
+    blank = Network(np.ones(k), np.eye(k, len(basis)), problem.activation, none, positive)
     # an error of the estimated mean of the inputs acts as small biases do
     least = 0.0 if problem.whitening is None else q / rows.total
     found = list[tuple[FittedNetwork, float]]()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(3):
         # 1. Starts in the span, improved there; the best is fitted to all rows and features.
-        starts = [
-            random_network(problem.of(inside), k, rng, positive=options.positive)
-            for _ in range(options.n_starts)
-        ]
-        trial = improve(inside, _best_trial(inside, starts, CONTINUED), k, rng)
-        best, unexplained = fit(trial.network.through(basis)), 0.0
+        draws = rng.standard_normal((n_starts, *blank.units.shape))
+        starts = [blank.with_units(blank.weights, units) for units in draws]
+        trial = improve(inside, best_trial(inside, starts, 3), k, rng)
+        best, unexplained = fit_all(trial.network.through(basis)), 0.0
         while not in_span:
             # 2. Moves in the span of what the network and its residuals know.
             sample, known = known_inside(rows, best.network)
             start = measure_slope(sample, best.network.through(known.T))[0]
             trial = improve(sample, start, most, rng, price)
-            candidate = best if trial is start else fit(trial.network.through(known))
+            candidate = best if trial is start else fit_all(trial.network.through(known))
             if not candidate.bic < best.bic:
                 unexplained = unexplained_share(sample, start, rng, price, least)
                 break
             best = candidate
         found.append((best, unexplained))
         # 3. Again from other starts where something is missing, as in a local optimum.
-        if not unexplained or best.loss < NOISELESS * best.size:
+        if not unexplained:
             break
     return min(found, key=lambda each: each[0].bic)
 
@@ -117,12 +107,14 @@ def unexplained_share(
 ) -> float:
     """Return the share of the error that a further component of either sign would explain.
 
-    0 where it does not lower the criterion clearly, or less than a share of the labels is left.
+    0 where it does not lower the criterion by 10, which is very strong evidence (Kass and Raftery
+    1995), or where less than a share of the labels is left.
     """
     there = measure_slope(rows, replace(best.network, positive=False))[0]
     larger = grow(rows, there, rng, price) if best.loss > least * best.size else None
-    clear = larger is not None and larger.bic < there.bic - CLEAR
-    return 1 - larger.loss / there.loss if larger is not None and clear else 0.0
+    if larger is None or larger.bic > there.bic - 10:
+        return 0.0
+    return 1 - larger.loss / there.loss
 
 
 def improve(
@@ -134,35 +126,33 @@ def improve(
     have all features; without it, in a span that may miss a part of them, none is dropped. A
     component of a given number is dropped only if what it explains may be chance.
     """
-    q = best.network.units.shape[1]
-    charge = q * math.log(rows.total) if most == math.inf else q + BY_CHANCE * math.sqrt(2 * q)
-    failures = 0
-    while failures < ATTEMPTS:  # each draws other candidates
-        tried = [drop(rows, best, charge)] if price else []
+    q, bic = best.network.units.shape[1], attrgetter("bic")
+    charge = q * math.log(rows.total) if most == math.inf else q + 5 * math.sqrt(2 * q)
+    while True:
+        tried = [best, drop(rows, best, charge) if price else None]
         grown = grow(rows, best, rng, price or q * math.log(rows.total))
         if grown is not None:
             weakest = np.argsort(rises(rows, grown.network))[:2]
-            tried += [without(rows, grown.network, i, QUICK) for i in weakest]
+            tried += [without(rows, grown.network, i, steps=3) for i in weakest]
             tried += [grown] if grown.network.k <= most else []
-        lowest = min([each for each in tried if each], key=_bic, default=best)
-        failures = 0 if lowest.bic < best.bic else failures + 1 + ATTEMPTS * (grown is None)
-        best = min(best, lowest, key=_bic)
-    return best
+        lowest = min((each for each in tried if each is not None), key=bic)
+        if lowest is best:
+            return best
+        best = lowest
 
 
-def _loss(fitted: FittedNetwork) -> float:
-    return fitted.loss
+def try_network(rows: Rows, start: Network, steps: int) -> FittedNetwork:
+    """Fit the weights, and all unknowns in a few steps; the last digits come from all rows."""
+    return fit_network(rows, fit_weights(rows, start), max_iter=steps, tol=1e-3)
 
 
-def _bic(fitted: FittedNetwork) -> float:
-    return fitted.bic
-
-
-def _best_trial(rows: Rows, starts: Sequence[Network], continued: int) -> FittedNetwork:
+def best_trial(rows: Rows, starts: Sequence[Network], continued: int) -> FittedNetwork:
     """Fit starts for a few steps, and the best of them further."""
-    quick = [fit_network(rows, fit_weights(rows, start), **QUICK) for start in starts]
-    promising = sorted(quick, key=_loss)[:continued]
-    return min((fit_network(rows, each.network, **TRIAL) for each in promising), key=_loss)
+    tried = sorted((try_network(rows, start, 3) for start in starts), key=attrgetter("loss"))
+    further = (
+        fit_network(rows, each.network, max_iter=10, tol=1e-3) for each in tried[:continued]
+    )
+    return min(further, key=attrgetter("loss"))
 
 
 def in_memory(rows: Rows) -> Rows:
@@ -174,18 +164,14 @@ def in_memory(rows: Rows) -> Rows:
 
 def sample_inside(rows: Rows, basis: Floats, k: int, fewest: int) -> Rows:
     """Return a sample in the coordinates of a basis (p, d), large enough for k components."""
-    p, d = basis.shape
-    mapped = rows if p == d and np.array_equal(basis, np.eye(d)) else rows.mapped(linear=basis.T)
-    return in_memory(sample_for(mapped, k * (p + 2), fewest))
+    return in_memory(sample_for(rows.mapped(linear=basis.T), k * (len(basis) + 2), fewest))
 
 
 def known_inside(rows: Rows, network: Network) -> tuple[Rows, Floats]:
     """Return a sample in the span of what a network and its residuals know, and its basis."""
     _, sizes, found = np.linalg.svd(known_directions(rows, network), full_matrices=False)
-    basis = np.ascontiguousarray(found[sizes > SAME * sizes[0]])
-    if len(basis) == basis.shape[1]:
-        basis = np.eye(len(basis))
-    return sample_inside(rows, basis, network.k + 1, SEARCH_ROWS), basis
+    basis = np.ascontiguousarray(found[sizes > 1e-6 * sizes[0]])
+    return sample_inside(rows, basis, network.k + 1, 20_000), basis
 
 
 def known_directions(rows: Rows, network: Network) -> Floats:
@@ -199,24 +185,15 @@ def known_directions(rows: Rows, network: Network) -> Floats:
     def residual(block: Block) -> Array:
         return block["y"] - network(block["x"])
 
-    first = label_moments(rows, residual, with_points)
-    slope = move_like(first[0, 1:], rows.like)
-    third = label_moments(rows, lambda block: residual(block) * (block["x"] @ slope), with_points)
-    ends = [first[:1, 1:]]
+    first = label_moments(rows, residual, with_ones)
+    slope = move_like(first[:-1, -1], rows.like)
+    third = label_moments(rows, lambda block: residual(block) * (block["x"] @ slope), with_ones)
+    ends = [first[-1:, :-1]]
     for moments in (first, third):
-        second = moments[1:, 1:] - moments[0, 0] * np.eye(len(moments) - 1)
+        second = moments[:-1, :-1] - moments[-1, -1] * np.eye(len(moments) - 1)
         ends.append(np.linalg.eigh(second)[1].T[[0, -1]])
     found = np.concatenate([network.directions, *ends])
     return unit_rows(found[np.linalg.norm(found, axis=1) > TINY**0.5])
-
-
-def random_network(
-    problem: ActivationSumProblem, k: int, rng: np.random.Generator, *, positive: bool
-) -> Network:
-    """Draw a network of weight 1; inputs of its activations have variance 1."""
-    directions = unit_rows(rng.standard_normal((k, problem.n_features)))
-    biases = rng.standard_normal(k) if problem.biased else None
-    return Network(np.ones(k), directions, problem.activation, biases, positive)
 
 
 def grow(
@@ -226,21 +203,22 @@ def grow(
 
     The candidates are directions that the network and its residuals know, and random combinations
     of these. Of the two that are predicted to lower the error most, the better is fitted.
-    ``price`` is what the criterion charges for a component.
+    ``price`` is what the criterion charges for a component, of which half is to be gained in a few
+    steps.
     """
     network, q = best.network, best.network.units.shape[1]
     if best.exact or 2 * (network.k + 1) * q >= rows.total:
         return None
     known = known_directions(rows, network)
-    drawn = unit_rows(rng.standard_normal((CANDIDATES, len(known))) @ known)
+    drawn = unit_rows(rng.standard_normal((200, len(known))) @ known)
     candidates = np.concatenate([known, -known, drawn])
     if network.biases is not None:
         candidates = np.column_stack([candidates, rng.standard_normal(len(candidates))])
     gains = candidate_gains(rows, network, candidates)
     starts = [np.vstack([network.units, candidates[i]]) for i in np.argsort(-gains)[:2]]
     weights = np.ones(network.k + 1)
-    tried = _best_trial(rows, [network.with_units(weights, units) for units in starts], 1)
-    return tried if best.bic - tried.bic > HOPE * price - q * np.log(rows.total) else None
+    tried = best_trial(rows, [network.with_units(weights, units) for units in starts], 1)
+    return tried if best.bic - tried.bic > price / 2 - q * math.log(rows.total) else None
 
 
 def candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:
@@ -260,23 +238,23 @@ def candidate_gains(rows: Rows, network: Network, candidates: Floats) -> Floats:
 def drop(rows: Rows, best: FittedNetwork, charge: float) -> FittedNetwork | None:
     """Drop the component that is needed least, if the criterion charges more than it explains."""
     rising, network = rises(rows, best.network), best.network
-    allowed = charge * max(best.loss, NOISELESS * best.size) / rows.total
+    # further steps may remove an error of 1e-4 of the labels
+    allowed = charge * max(best.loss, 1e-4 * best.size) / rows.total
     if network.k == 1 or rising.min() >= 30 * allowed:
         return None
-    fewer = without(rows, network, int(np.argmin(rising)), TRIAL)
+    fewer = without(rows, network, int(np.argmin(rising)), steps=10)
     return fewer if fewer.loss - best.loss < allowed else None
 
 
-def without(rows: Rows, network: Network, i: int, further: dict[str, Any]) -> FittedNetwork:
+def without(rows: Rows, network: Network, i: int, *, steps: int) -> FittedNetwork:
     """Fit a network without one of its components."""
-    rest = fit_weights(rows, network.take(np.arange(network.k) != i))
-    return fit_network(rows, rest, **further)
+    return try_network(rows, network.take(np.arange(network.k) != i), steps)
 
 
 def rises(rows: Rows, network: Network) -> Floats:
     """Return the rise of the error without each component, the weights of the others refitted."""
     gram, right = weight_equations(rows, network)
-    inverse = np.linalg.inv(gram + np.diag(SAME * np.diag(gram) + TINY))
+    inverse = np.linalg.inv(gram + np.diag(1e-6 * np.diag(gram) + TINY))
     weights = inverse @ right
     rising = weights**2 / np.diag(inverse)
     return np.where(weights < 0, 0.0, rising) if network.positive else np.asarray(rising)

@@ -171,7 +171,8 @@ def check_finite(
     bad_rows = xp.astype(bad, xp.int64)
     raise InputError(
         "not_finite",
-        "{name} contains {kind} in {n_rows:count row}, first in row {first} (from 0); {advice}",
+        "{name} contains {kind} in {n_rows:count row}, first in row {first} (counted from 0); "
+        "{advice}",
         name=name,
         kind="NaN" if bool(xp.any(xp.isnan(value))) else "infinity",
         n_rows=int(xp.sum(bad_rows)),
@@ -197,12 +198,6 @@ def move_like(array: Array, other: Array) -> Array:
     elif array_api_compat.device(array) != device:
         array = array_api_compat.to_device(array, device)
     return array if array.dtype == other.dtype else xp.astype(array, other.dtype)
-
-
-def as_like(value: Any, other: Array) -> Any:
-    """Return a number as a float, and an array as ``move_like`` does."""
-    array = np.asarray(value, dtype=np.float64)
-    return move_like(array, other) if array.ndim else float(array)
 
 
 def machine_epsilon(array: Array) -> float:
@@ -242,6 +237,17 @@ def device_memory(array: Array) -> int:
     elif array_api_compat.is_cupy_array(array):
         return int(array.device.mem_info[1])
     return 2**33  # 8 GB, assumed for a device that does not report it
+
+
+def is_dask(value: Any) -> bool:
+    """Return whether a value is a Dask array or DataFrame; Dask need not be installed.
+
+    Examples
+    --------
+    >>> is_dask([[1.0, 2.0]])
+    False
+    """
+    return bool(array_api_compat.is_dask_array(value)) or hasattr(value, "to_dask_array")
 
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def unwind_when_ended() -> None:
+    """Let signals that end the process raise, as Ctrl-C does: half-written files are removed."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
+            signal.signal(number, leave)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -20,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"implicitmoments needs {missing.name}: pip install 'implicitmoments[cli]'")
     from implicitmoments.notes import CodedError, printable  # noqa: PLC0415
 
+    if arguments is None:
+        unwind_when_ended()
     try:
         app(arguments, prog_name="implicitmoments")
     except (CodedError, ValueError, OSError, ImportError) as error:

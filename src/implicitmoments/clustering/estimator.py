@@ -64,11 +64,7 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-HIGHEST_ORDER = 20  # limit of `order`: 4.5 deviations to this power leave 3 of 16 digits
-FEWEST_ROWS = 4  # two differences, one in each half of the rows
-# size of the subsample to which a mixture is fitted for its variance: in all and per component
-SAMPLE_ROWS, SAMPLE_ROWS_EACH = 20_000, 400
-# From these on there is a note, and below them evidence for the clusters.
+# Thresholds: above, there is a note; up to them, evidence for the clusters.
 UNRELIABLE = 0.2  # sum of the error rates of the test; 1 is chance
 OVERLAPPING = 0.05  # expected misclassification rate: that of means 3.3 deviations apart
 
@@ -205,7 +201,8 @@ class SphericalMixtureClusterer(
         )
         rows = replace(near.rows, constants=find_constants(near.rows))
         n_used = max(near.rows.kept, round(rows.total))
-        check_enough_rows(n_used + near.n_outliers, k, max(k, FEWEST_ROWS) if k > 1 else None)
+        # two differences, one in each half of the rows
+        check_enough_rows(n_used + near.n_outliers, k, max(k, 4) if k > 1 else None)
         # 1. Reduce to the span of the means, in units of the noise.
         span = find_span(rows, k, self._noise_variance(rows, seed))
         held, means, tests, n_tests = None, np.zeros((1, 0)), list[PairTest](), 0
@@ -338,7 +335,7 @@ class SphericalMixtureClusterer(
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_even_order(self.order, HIGHEST_ORDER)
+        check_even_order(self.order, 20)  # 4.5 deviations to this power leave 3 of 16 digits
         k = check_whole("n_components", self.n_components, 1)
         check_whole_or("n_landmarks", self.n_landmarks, ("auto",), max(k, 2))
         check_variance(self.variance)
@@ -348,7 +345,7 @@ class SphericalMixtureClusterer(
         variance, k = check_variance(self.variance), self.n_components
         if variance is not None or k <= rows.n_features:
             return variance
-        sample = rows.sample(max(SAMPLE_ROWS, SAMPLE_ROWS_EACH * k), seed)
+        sample = rows.sample(max(20_000, 400 * k), seed)
         mixture = SphericalMixture(k, drop_outliers=False, random_state=seed)
         # the notes of this estimator are on the clusters
         with warnings.catch_warnings(action="ignore", category=UserWarning):

@@ -40,18 +40,6 @@ from implicitmoments.rows import Block, Integers, Rows, Sums, mean_and_covarianc
 
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-ORDERS = (2, 4, 6)  # even orders; higher ones cost more
-LARGEST_COST = 500_000  # operations per pair: some ten seconds for those of 1,000 landmarks
-RELIABLE = 0.05  # sum of error rates at which no higher order is tried: the graph corrects more
-N_PAIRS = 20_000  # from which thresholds are chosen: rates are then known to about 0.003
-ROW_NUMBERS = 32  # held per row at the least: its coordinates, differences and their powers
-LANDMARKS, FEWEST_LANDMARKS = 40, 400  # rows of the graph, per component and in all
-ROUNDS = 5  # of voting; labels hardly change after two
-STRAYS = 20  # up to 1 in 20 rows may be unassigned initially
-FEWEST = 3  # isolated rows do not agree in threes
-# Pairs of landmarks of two clusters that pass the test, of those that would pass in one cluster:
-# with fewer the clusters are separated.
-CLEAR = 0.05
 WIDE = 1.5  # noise variances: two equal components 2 deviations apart have 2
 
 
@@ -99,9 +87,10 @@ def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     precision are in double precision.
     """
     mapped = rows.mapped(span.center, span.basis.T / span.sigma)
+    width = 32  # numbers held per row at the least: coordinates, differences and their powers
     # float32 resolves squares above 1e4 to 1e-3 only
     long = bool(np.max(span.variances, initial=0.0) > 1e4)
-    held = replace(mapped, wide=mapped.wide or long).sample(rows.n, seed, width=ROW_NUMBERS)
+    held = replace(mapped, wide=mapped.wide or long).sample(rows.n, seed, width=width)
     return Rows.of(held.block["x"]) if np.all(held.counts == held.counts[0]) else held
 
 
@@ -111,19 +100,25 @@ def draw_places(held: Rows, n: int, rng: np.random.Generator, *, again: bool = F
     return rng.choice(held.n, size=n, replace=again, p=shares)
 
 
-def random_differences(held: Rows, rng: np.random.Generator) -> Array:
-    """Return (x − x')/√2 for random pairs of different rows, drawn in proportion to weights."""
-    first, second = (draw_places(held, N_PAIRS, rng, again=True) for _ in range(2))
+def random_differences(held: Rows, rng: np.random.Generator, n_pairs: int = 20_000) -> Array:
+    """Return (x − x')/√2 for random pairs of different rows, drawn in proportion to weights.
+
+    From 20,000 pairs error rates are known to about 0.003.
+    """
+    first, second = (draw_places(held, n_pairs, rng, again=True) for _ in range(2))
     apart = first != second
     left, right = (held.take(places[apart]).block["x"] for places in (first, second))
     return (left - right) / math.sqrt(2)
 
 
-def affordable_orders(k: int, p: int) -> tuple[int, ...]:
-    """Return the orders at which testing a pair is affordable."""
+def affordable_orders(k: int, p: int, most: int = 500_000) -> tuple[int, ...]:
+    """Return the orders at which testing a pair takes no more than so many operations.
+
+    By default those of 1,000 landmarks then take some ten seconds.
+    """
     n_differences = k * (k - 1) // 2  # up to sign, which even orders do not see
     cost = n_differences * (p * p + n_differences)
-    return ORDERS if cost * p <= LARGEST_COST else ORDERS[:2] if cost <= LARGEST_COST else (2,)
+    return (2, 4, 6) if cost * p <= most else (2, 4) if cost <= most else (2,)
 
 
 def choose_test(
@@ -153,7 +148,7 @@ def choose_test(
         below = 2 * float(np.mean(seen <= np.median(known)))
         same_rate = min(same_rate, max(below, 1 / len(seen)))
         tests.append(PairTest(t, moments, *_threshold(seen, known, same_rate), same_rate))
-        if tests[-1].error_rate <= RELIABLE:
+        if tests[-1].error_rate <= 0.05:  # the graph corrects more
             break
     return min(tests, key=lambda test: test.error_rate)
 
@@ -170,7 +165,7 @@ def _threshold(seen: Floats, known: Floats, same_rate: float) -> tuple[float, fl
     return float(grid[at]), float(split[at]), float(merge[at])
 
 
-def cluster_graph(same: Flags, k: int) -> Integers:
+def cluster_graph(same: Flags, k: int, rounds: int = 5) -> Integers:
     """Find k clusters of rows that passed a pairwise test with one another.
 
     Connected components would be joined by a single wrong test. Instead, rows are compared by all
@@ -198,23 +193,23 @@ def cluster_graph(same: Flags, k: int) -> Integers:
     np.fill_diagonal(apart, 0.0)
     tree = linkage(squareform((apart + apart.T) / 2, checks=False), "average")
     labels = _largest_clusters(tree, m, k)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):  # labels hardly change after two
         members = (labels[:, None] == np.arange(k)).astype(np.float64)
         labels = np.argmax(same @ members / np.maximum(np.sum(members, axis=0), 1.0), axis=1)
     return np.unique(labels, return_inverse=True)[1]
 
 
 def _largest_clusters(tree: Floats, m: int, k: int) -> Integers:
-    """Cut the tree into k clusters and some isolated rows, whose label is −1.
+    """Cut the tree into k clusters and some isolated rows, at most 1 in 20, whose label is −1.
 
     Isolated rows stay alone until the end and would use up clusters, so the first cut is taken
-    whose k-th largest cluster has ``FEWEST`` rows, or else most of all. Later cuts would split
-    large clusters first.
+    whose k-th largest cluster has three rows, or else most of all. Later cuts would split large
+    clusters first.
     """
-    numbers = range(k, min(m, k + max(5, m // STRAYS)) + 1)
+    numbers = range(k, min(m, k + max(5, m // 20)) + 1)
     cuts = [fcluster(tree, n_clusters, "maxclust") - 1 for n_clusters in numbers]
     smallest = [np.sort(np.bincount(cut, minlength=k))[-k] for cut in cuts]
-    cut = cuts[int(np.argmax(np.minimum(smallest, FEWEST)))]
+    cut = cuts[int(np.argmax(np.minimum(smallest, 3)))]
     sizes = np.bincount(cut, minlength=k)
     labels = np.full(len(sizes), -1)
     labels[np.argsort(-sizes, kind="stable")[:k]] = np.arange(k)
@@ -318,7 +313,8 @@ class Landmarks:
         members = (labels[:, None] == np.arange(labels.max() + 1)).astype(float)
         passed = members.T @ self.same @ members / np.outer(members.sum(0), members.sum(0))
         within = np.sqrt(np.outer(np.diag(passed), np.diag(passed)))
-        part = connected_components(passed > CLEAR * within, directed=False)[1][labels]
+        # clusters are apart if 5 % of the pairs pass that would pass in one cluster
+        part = connected_components(passed > 0.05 * within, directed=False)[1][labels]
         points = self.rows.points
         return members_of(
             self.rows, part[np.asarray(KDTree(points[self.places]).query(points)[1])]
@@ -359,7 +355,7 @@ def find_means(
         inner = hold_coordinates(group, find_span(group, most, 1.0))
         test = choose_test(inner, most, rng, order)
         n_tests += 1
-        n = min(inner.n, n_landmarks or max(FEWEST_LANDMARKS, LANDMARKS * most))
+        n = min(inner.n, n_landmarks or max(400, 40 * most))
         places = draw_places(inner, n, rng)
         landmarks = Landmarks(group, places, test.matrix(inner.take(places).block["x"]))
         clusters = landmarks.clusters(most)

@@ -15,16 +15,8 @@ from implicitmoments.density.expansion import Expansion
 from implicitmoments.notes import InputError
 from implicitmoments.rows import DrawPurpose, RowDraws, Rows, join_labels, weights_of
 
-BATCH = 16_384  # proposals at a time: vectorised, and limited in memory
-PROPOSALS = (DrawPurpose.ROWS, 1)  # random stream
-COMPLEMENT = (DrawPurpose.ROWS, 2)  # random stream of the coordinates off the span
 # Rows at which the ratio is evaluated: a distance is then known to 0.003, a clip to a few percent.
 RATED = 2**17
-REPLICATES = 8  # independent scramblings, whose spread is the standard error
-PROBED, ROUGHLY_PROBED = 2**13, 2**10  # points per replicate; powers of 2, for Sobol sequences
-# Ratios below this count as this when densities are compared, so that one row at which a
-# polynomial is negative does not decide.
-LEAST_RATIO = 0.01
 FLOOR = 1e-6  # smallest ratio of a density; the paper has 0, at which logarithms are infinite
 
 
@@ -58,7 +50,7 @@ class ClippedDensity:
 
     reference: Reference  # G, and the coordinates that R' depends on
     expansion: Expansion
-    clip: float  # bound of R'
+    clip: float  # largest value of R'
     mass: float  # Z, the integral of R' G
 
     def ratio(self, coordinates: Array) -> Array:
@@ -72,7 +64,7 @@ class ClippedDensity:
         return logs + self.reference.log_density(X) - math.log(self.mass)
 
     def sample(
-        self, n_samples: int, *, seed: int, max_proposals: int, batch: int = BATCH
+        self, n_samples: int, *, seed: int, max_proposals: int, batch: int = 16_384
     ) -> tuple[Floats, int]:
         """Draw coordinates by rejection, and the rest of the rows from G.
 
@@ -98,14 +90,14 @@ class ClippedDensity:
         kept: list[Floats] = []
         accepted, made = 0, 0
         while accepted < n_samples:
-            rng = RowDraws(seed, range(made, made + batch), PROPOSALS)
+            rng = RowDraws(seed, range(made, made + batch), (DrawPurpose.ROWS, 1))
             points = rng.normal(self.reference.p)
             (chosen,) = np.nonzero(rng.uniform() * self.clip < to_numpy(self.ratio(points)))
             chosen = chosen[: n_samples - accepted]
             kept.append(points[chosen])
             accepted += len(chosen)
             made += batch if accepted < n_samples else int(chosen[-1]) + 1
-        rng = RowDraws(seed, range(n_samples), COMPLEMENT)
+        rng = RowDraws(seed, range(n_samples), (DrawPurpose.ROWS, 2))  # another stream
         return self.reference.complete(np.concatenate(kept), rng), made
 
 
@@ -137,8 +129,8 @@ class Probe:
     weights: Floats
 
     @staticmethod
-    def of(variances: Floats, *, seed: int, n_points: int) -> Probe:
-        """Return scrambled Sobol points of N(0, diag(variances)).
+    def of(variances: Floats, *, seed: int, n_points: int = 2**10, n_replicates: int = 8) -> Probe:
+        """Return scrambled Sobol points of N(0, diag(variances)), a power of 2 per replicate.
 
         A Gaussian as wide as the rows covers the mixture; under G those points are rare. Variances
         of the rows along the coordinates, (p,), that are below 1 count as 1.
@@ -149,7 +141,7 @@ class Probe:
         widths = np.sqrt(np.maximum(variances, 1.0))
         uniform = [
             qmc.Sobol(p, rng=np.random.default_rng(child)).random(n_points)
-            for child in np.random.SeedSequence(seed).spawn(REPLICATES)
+            for child in np.random.SeedSequence(seed).spawn(n_replicates)
         ]
         standard = ndtri(np.clip(np.stack(uniform), 1e-12, 1 - 1e-12))
         points = standard * widths
@@ -192,9 +184,9 @@ def choose_clip(ratios: Floats, counts: Floats, loss: float) -> float:
 def kolmogorov_distance(rated: Floats, counts: Floats, probed: Floats, mass: Floats) -> float:
     """Return the Kolmogorov distance of the expansion between rows and hypothesis.
 
-    Sets {expansion ≤ t} are events, so up to chance it bounds from below the total variation
-    distance of the hypothesis from the truth. ``rated`` (n,) are its values at rows of weights
-    ``counts``, ``probed`` those at points whose weights under the hypothesis are ``mass``.
+    Sets {expansion ≤ t} are events, so up to chance the total variation distance of the hypothesis
+    from the truth is no smaller. ``rated`` (n,) are its values at rows of weights ``counts``,
+    ``probed`` those at points whose weights under the hypothesis are ``mass``.
     """
     order, rows = np.argsort(probed, kind="stable"), np.argsort(rated, kind="stable")
     below = np.cumsum(mass[order]) / np.sum(mass)
@@ -215,7 +207,7 @@ def clip_expansion(
 ) -> tuple[ClippedDensity, dict[str, float]]:
     """Clip an expansion, normalise it, and measure the density at the rows.
 
-    Clipping may cost ``loss``, as in :func:`choose_clip`, unless the bound is given. Of what is
+    Clipping may cost ``loss``, as in :func:`choose_clip`, unless it is given. Of what is
     measured ``negative_rows`` is the proportion at which the expansion is negative, ``distance``
     the Kolmogorov distance from the rows, and ``evenness`` the effective number of rows of equal
     weight over the number of rows.
@@ -223,7 +215,7 @@ def clip_expansion(
     orders, _, counts = evaluate_rows(expansion, reference, rows.sample(RATED, seed))
     ratios = np.sum(orders, axis=0)
     clip = choose_clip(ratios, counts, loss) if clip is None else clip
-    probe = Probe.of(reference.variances, seed=seed, n_points=PROBED)
+    probe = Probe.of(reference.variances, seed=seed, n_points=2**13)
     probed = np.sum(probe.orders(expansion), axis=0)
     clipped = np.clip(probed, FLOOR, clip)
     weights = np.ravel(clipped * probe.weights)
@@ -237,21 +229,28 @@ def clip_expansion(
 
 
 def held_out_logs(
-    expansion: Expansion, reference: Reference, held: Rows, *, loss: float, seed: int
+    expansion: Expansion,
+    reference: Reference,
+    held: Rows,
+    *,
+    loss: float,
+    seed: int,
+    floor: float = 0.01,
 ) -> tuple[Floats, Floats]:
     """Return log densities of held-out rows at every degree, (degree + 1, n), and their weights.
 
-    All degrees come from one evaluation: they are the cumulated terms of the orders.
+    All degrees come from one evaluation: they are the cumulated terms of the orders. Ratios below
+    ``floor`` count as it, so that one row at which a polynomial is negative does not decide.
     """
     orders, log_gauss, counts = evaluate_rows(expansion, reference, held)
-    probe = Probe.of(reference.variances, seed=seed, n_points=ROUGHLY_PROBED)
+    probe = Probe.of(reference.variances, seed=seed)
     at_rows = np.cumsum(orders, axis=0)
     at_points = np.cumsum(probe.orders(expansion), axis=0)
     logs = np.zeros_like(at_rows)
     for degree, (ratios, probed) in enumerate(zip(at_rows, at_points, strict=True)):
         clip = choose_clip(ratios, counts, loss)
-        mass = float(np.mean(probe.masses(np.clip(probed, LEAST_RATIO, clip))))
-        logs[degree] = np.log(np.clip(ratios, LEAST_RATIO, clip) / mass) + log_gauss
+        mass = float(np.mean(probe.masses(np.clip(probed, floor, clip))))
+        logs[degree] = np.log(np.clip(ratios, floor, clip) / mass) + log_gauss
     return logs, counts
 
 
@@ -260,7 +259,7 @@ def least_degree(expansion: Expansion, reference: Reference, distance: float, se
 
     In total variation, at quasi-random points; polynomials count as 0 where they are negative.
     """
-    probe = Probe.of(reference.variances, seed=seed, n_points=ROUGHLY_PROBED)
+    probe = Probe.of(reference.variances, seed=seed)
     ratios = np.maximum(np.cumsum(probe.orders(expansion), axis=0), 0.0)
     densities = ratios * probe.weights
     densities /= np.mean(densities, axis=(1, 2), keepdims=True)

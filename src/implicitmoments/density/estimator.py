@@ -59,18 +59,7 @@ from implicitmoments.validation import (
     check_whole_or,
 )
 
-# The part of epsilon that a lower degree may cost, and that clipping may cost. Less of it makes
-# the clip larger, and with it the number of proposals per draw.
-LOSS = 0.02
-NEGATIVE = 0.01  # proportion of rows with a negative expansion, from which it is reported
-FOLDS = 3
-HELD = 2**15  # most held-out rows of a fold at which densities are compared
-# Held-out rows of all folds that are enough: mean log-likelihoods that differ by what a distance
-# of 0.01 costs are told apart.
-ENOUGH_HELD = 2**16
 FAR = "density_far_from_rows"
-PROPOSALS = 1_000_000  # of the rejection sampler, for a picture: a second or two
-FEWEST_DRAWN = 200  # for a picture: bars of a histogram of fewer rows are mostly chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +140,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         # 1. The Gaussian G, and the coordinates that F/G depends on.
         model = self._learn(rows)
         # 2. The degree, and the setting.
-        degree, setting, scores = self._choose(rows, model, seed)
+        degree, setting, scores = self._choose(rows, seed)
         # 3. F/G by its Hermite expansion.
         expansion, reference = model.at(self._top_degree(), setting)
         if isinstance(self.degree, str) and expansion.degree:
@@ -187,9 +176,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
     def _settings(self) -> tuple[float, ...]:
         """Return the settings that are compared, in increasing order; the search starts at 1."""
 
-    def _choose(
-        self, rows: Rows, model: RatioModel, seed: int
-    ) -> tuple[int, float, dict[int, float]]:
+    def _choose(self, rows: Rows, seed: int) -> tuple[int, float, dict[int, float]]:
         """Choose the degree and the setting by held-out likelihood; return it by degree too.
 
         All degrees of a setting come from one expansion. Settings two steps away are tried while
@@ -199,7 +186,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         degrees = list(range(2, top + 1, 2)) if isinstance(self.degree, str) else [top]
         i = settings.index(1.0) if len(settings) > 1 else 0
         choices = len(degrees) * len(settings) if self.n_components > 1 else 1
-        folds = self._folds(rows, model, seed) if choices > 1 else []
+        folds = self._folds(rows, seed) if choices > 1 else []
         if not folds:
             return degrees[0], settings[i], {}
 
@@ -215,23 +202,24 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
                 i += step
         return max(scores(i), key=scores(i).__getitem__), settings[i], scores(i)
 
-    def _folds(self, rows: Rows, model: RatioModel, seed: int) -> list[Fold]:  # noqa: ARG002
+    def _folds(self, rows: Rows, seed: int, n_folds: int = 3) -> list[Fold]:
         """Learn from all rows but a third; return the estimate with the rows held out.
 
-        Until enough rows were held out. Folds depend on the content of rows, so equal rows are
-        held out together. Degenerate ones are left out.
+        At most 2**15 of a fold, until 2**16 rows were held out: mean log-likelihoods that differ
+        by what a distance of 0.01 costs are then told apart. Folds depend on the content of rows,
+        so equal rows are held out together. Degenerate ones are left out.
         """
         folds: list[Fold] = []
-        for i in range(FOLDS):
-            kept, held = rows.split(i, FOLDS, out=True), rows.split(i, FOLDS)
+        for i in range(n_folds):
+            kept, held = rows.split(i, n_folds, out=True), rows.split(i, n_folds)
             if not held.kept or kept.kept <= self._least_rows(rows.n_features):
                 continue
             try:
                 part = self._learn(kept.hold() if kept.small else kept)
             except InputError:
                 continue
-            folds.append((part, held.sample(HELD, seed)))
-            if sum(rest.kept for _, rest in folds) >= ENOUGH_HELD:
+            folds.append((part, held.sample(2**15, seed)))
+            if sum(rest.kept for _, rest in folds) >= 2**16:
                 break
         return folds
 
@@ -258,8 +246,11 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
 
     @property
     def _loss(self) -> float:
-        """The total variation distance that a lower degree may cost, and that clipping may."""
-        return LOSS * self.epsilon
+        """The total variation distance that a lower degree may cost, and that clipping may.
+
+        A smaller part of ``epsilon`` makes the clip larger, and with it the number of proposals.
+        """
+        return 0.02 * self.epsilon
 
     @property
     def _chance(self) -> float:
@@ -272,7 +263,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         """Note that the density clearly differs from the rows, by more than epsilon."""
         stats = self.stats_
         far = stats["distance"] > self.epsilon + self._chance
-        if not far and stats["negative_rows"] <= NEGATIVE:
+        if not far and stats["negative_rows"] <= 0.01:
             return Notes()
         values = {name: stats[name] for name in ("distance", "negative_rows")}
         return Notes([Note(FAR, values | {"degree": self.degree_})])
@@ -325,11 +316,12 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         return found
 
     def _fit_view(self, rows: RowSample) -> FitView:
-        rate = self.acceptance_rate_
-        if rate * self.max_proposals < 2 * FEWEST_DRAWN:
+        rate, fewest = self.acceptance_rate_, 200  # bars of a histogram of fewer are mostly chance
+        if rate * self.max_proposals < 2 * fewest:
             why = "the sampler of {name} accepts {rate:.2g} of its proposals: use plot.components"
             raise NoPictureError("no_picture", why, name=type(self).__name__, rate=rate)
-        sample = self.sample(max(min(len(rows.x), int(rate * PROPOSALS)), FEWEST_DRAWN))
+        # a million proposals take a second or two
+        sample = self.sample(max(min(len(rows.x), int(rate * 1_000_000)), fewest))
         pairs = ((rows.given, rows.y), sample) if self.labelled else ((rows.given,), (sample,))
         logs, drawn = (as_floats(self.score_samples(*each)) for each in pairs)
         return Distribution("Log densities of rows", DENSITY_AXIS, logs, drawn)

@@ -54,11 +54,6 @@ from implicitmoments.moments.chain import (
 )
 from implicitmoments.rows import Block, Rows, Sums, blocks, weights_of
 
-# Least eigenvalue of the compressed symmetriser in a window, beyond its k most symmetric
-# directions. The closed form holds on symmetric tensors; what others add to it is bias, which
-# grows with the order. Powers of means are symmetric up to their sampling error.
-LEAST_SYMMETRY = 0.99
-BLOCK = 4_096  # rows evaluated at a time: their images by grade stay in the cache
 # (a, b, r): the moment with weights :math:`\eta_{ir}`, of order a + b, as a matrix on U_a × U_b
 Split: TypeAlias = tuple[int, int, int]
 
@@ -68,9 +63,12 @@ def kind_of(x: Array) -> dict[str, Any]:
     return {"dtype": x.dtype, "device": array_api_compat.device(x)}
 
 
-def by_blocks(function: Callable[[Array], Array], points: Array) -> Array:
-    """Evaluate a function of points (n, p), whose result has the points last, block by block."""
-    pieces = blocks(range(int(points.shape[0])), BLOCK)
+def by_blocks(function: Callable[[Array], Array], points: Array, size: int = 4_096) -> Array:
+    """Evaluate a function of points (n, p), whose result has the points last, block by block.
+
+    Images by grade of 4,096 points stay in the cache.
+    """
+    pieces = blocks(range(int(points.shape[0])), size)
     found = [function(points[piece.start : piece.stop, :]) for piece in pieces]
     return found[0] if len(found) == 1 else namespace_of(points).concat(found, axis=-1)
 
@@ -300,10 +298,15 @@ def expand_labels(rows: Rows, k: int, degree: int) -> GradedExpansion:
 def find_powers(
     rows: Rows, start: GradedMoments, k: int, last: int, *, labelled: bool
 ) -> GradedMoments:
-    """Find subspaces of powers of (h, β_i) up to an order, each from a moment on a window."""
+    """Find subspaces of powers of (h, β_i) up to an order, each from a moment on a window.
+
+    The closed form holds on symmetric tensors; what others add to it is bias, which grows with the
+    order. Powers of means are symmetric up to their sampling error, so beyond its k most symmetric
+    directions a window has those at which the compressed symmetriser is at least 0.99.
+    """
     chain = start.chain
     for q in range(2, last + 1):
-        wide, _ = open_window(chain, k, LEAST_SYMMETRY)
+        wide, _ = open_window(chain, k, 0.99)
         whole = replace(start, chain=wide)
         form = average_moments(rows, whole, [(q, q, 0)], labelled=labelled)[q, q, 0]
         _, vectors = descending_eigh((form + form.T) / 2)

@@ -48,10 +48,6 @@ from implicitmoments.validation import RandomState, check_number_or, check_varia
 
 # Limits of `degree`, up to which coefficients are accurate with exact moments.
 HIGHEST_DEGREE, HIGHEST_LABEL_DEGREE = 80, 60
-LEAST_VARIANCE = 1e-5  # of that of the rows: less is the floor of the fit
-# Orders of moments that are compared, over ``max_degree``: a light component far away has few
-# rows, which dominate moments of high order.
-ORDERS = (0.5, 0.75, 1.0)
 # Standard deviations of G along the residual that are compared, over that of the rows.
 STEP = 1.25  # factor between the units in which moments are estimated
 LABEL_SCALES = tuple(STEP ** (i / 2) for i in range(-6, 9))
@@ -71,7 +67,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     Parameters
     ----------
     n_components : int, default 2
-        The number k of components. A bound on it is enough.
+        The number k of components. A larger number is enough, and adds noise.
     degree : int or "auto", default "auto"
         Degree of the polynomial. ``"auto"``: the lowest even degree whose density differs from
         that of the highest held-out likelihood by no more than ``epsilon`` allows.
@@ -81,7 +77,7 @@ class SphericalMixtureDensity(ExpandedDensity):
     max_degree : int, default 24
         The highest degree for ``"auto"``.
     clip : float or "auto", default "auto"
-        The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
+        The largest ratio A to G; proposals of the sampler are accepted with probability 1/A.
         ``"auto"``: the smallest that costs no more than ``epsilon`` allows.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
@@ -114,10 +110,9 @@ class SphericalMixtureDensity(ExpandedDensity):
     stats_ : dict
         ``radius``, the root mean square norm of the means in units of :math:`\sigma`; ``scores``,
         the mean held-out log-likelihood by degree; ``distance``, the Kolmogorov distance between
-        values of the expansion at the rows and under the density, which is a lower bound of the
-        total variation distance up to chance; ``negative_rows``, the proportion of the rows at
-        which the expansion is negative; ``rows_used`` and ``outliers`` left out; and after
-        ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
+        values of the expansion at the rows and under the density; ``negative_rows``, the
+        proportion of the rows at which the expansion is negative; ``rows_used`` and ``outliers``
+        left out; and after ``sample`` the ``proposals`` and ``acceptance_rate`` of the last call.
     n_features_in_, feature_names_in_ : number of columns; their names, where they have any
 
     See Also
@@ -196,7 +191,9 @@ class SphericalMixtureDensity(ExpandedDensity):
         return RatioModel(at, stats, notes)
 
     def _settings(self) -> tuple[float, ...]:
-        return ORDERS if isinstance(self.degree, str) else (1.0,)
+        # orders of moments, over max_degree: the few rows of a light component far away dominate
+        # moments of high order
+        return (0.5, 0.75, 1.0) if isinstance(self.degree, str) else (1.0,)
 
     def _store(self, density: ClippedDensity, like: Array) -> None:
         span: Any = density.reference
@@ -226,7 +223,7 @@ class SphericalMixtureDensity(ExpandedDensity):
 
     def _noise_free(self, rows: RowSample) -> bool:
         variance = np.mean(np.diagonal(np.atleast_2d(self.variance_)))
-        return bool(variance <= LEAST_VARIANCE * rows.x.var(axis=0).sum())
+        return bool(variance <= 1e-5 * rows.x.var(axis=0).sum())  # less is the floor of the fit
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -242,7 +239,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     Parameters
     ----------
     n_components : int, default 2
-        The number k of components. A bound on it is enough.
+        The number k of components. A larger number is enough, and adds noise.
     degree : int or "auto", default "auto"
         Degree of the polynomial. It is one of x and y together. ``"auto"``: by held-out likelihood
         and ``epsilon``, as for :class:`SphericalMixtureDensity`.
@@ -252,7 +249,7 @@ class RegressionMixtureDensity(ExpandedDensity):
     max_degree : int, default 12
         The highest degree for ``"auto"``.
     clip : float or "auto", default "auto"
-        The bound A of the ratio to G; proposals of the sampler are accepted with probability 1/A.
+        The largest ratio A to G; proposals of the sampler are accepted with probability 1/A.
     max_proposals : int, default 20_000_000
         The largest number of proposals of ``sample``, after which it raises an error.
     drop_outliers : bool, default True

@@ -25,8 +25,6 @@ from implicitmoments.rows import (
     weights_of,
 )
 
-SMALLEST_SPREAD = 1e-9  # of labels about a line, relative to their spread
-ROUNDING = 1e-13  # and to their size
 REACH, NODES = 10.0, 2_001  # of the grid on which the density of z is tabulated
 STEP = 2 * REACH / (NODES - 1)  # 0.01 standard deviations
 LABELS = (DrawPurpose.ROWS, 3)  # random stream
@@ -140,7 +138,7 @@ def find_frame(rows: Rows, k: int) -> tuple[RegressionFrame, Floats]:
     spread = math.sqrt(float(residuals.second_moment[d, d]))
     deviation = math.sqrt(float(moments.covariance[d, d]))
     size = math.sqrt(float(moments.second_moment[d, d]))
-    if not spread > max(SMALLEST_SPREAD * deviation, ROUNDING * size):
+    if not spread > max(1e-9 * deviation, 1e-13 * size):  # more is not rounding
         raise InputError(
             "labels_on_a_line",
             "`y` is constant or an exact linear function of X, so (x, y) has no density; use "

@@ -12,11 +12,18 @@ import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, Shares, normalise
-from implicitmoments.mixture.family import TINY, Family, Parameters, classified_level
+from implicitmoments.mixture.family import (
+    TINY,
+    Family,
+    Parameters,
+    Places,
+    classified_level,
+    heavy_constant,
+    heavy_tails,
+)
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.moves import Improved, chance_gain, penalty, try_splits
-from implicitmoments.mixture.students import heavy, heavy_constant
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
 
@@ -24,11 +31,12 @@ ROWS_PER_SPLIT = 4_096  # of a component, on which a promising split is judged
 
 
 def fit_notes(
-    sample: Sample, sums: Floats, rest: Floats, end: Improved, rng: np.random.Generator
+    sample: Sample, sums: Floats, rest: Floats, end: Improved, rank: Places
 ) -> list[Note]:
     """Return notes on the number and shape of components, the strongest of one cause.
 
-    Of a mixture with some sums in the sample, and the end of its search. At most 4,000,000
+    Of a mixture with some sums in the sample, and the end of its search; ``rank`` are the
+    numbers under which the components are reported. At most 4,000,000
     responsibilities are looked at, and 4,000 rows or 50 per component.
     """
     n, k = sample.n, len(sums)
@@ -38,7 +46,8 @@ def fit_notes(
     part = few.n / n
     found = few.shares(part * sums, part * rest)
     parameters = sample.family.estimate(sums, sample.family.pool(sums, rest))
-    notes = [*number_notes(sample, sums, rest, end, rng), *shape_notes(few, found, parameters, n)]
+    notes = [*number_notes(sample, sums, rest, end, rank)]
+    notes += shape_notes(few, found, parameters, n, rank)
     gains = [note.values.get("gain", 0.0) for note in notes]
     # a component that is not round looks like two, and has heavy tails
     least = 0.25 * max(gains, default=0.0)
@@ -46,7 +55,7 @@ def fit_notes(
 
 
 def number_notes(
-    sample: Sample, sums: Floats, rest: Floats, end: Improved, rng: np.random.Generator
+    sample: Sample, sums: Floats, rest: Floats, end: Improved, rank: Places
 ) -> Iterator[Note]:
     """Yield notes on the number of components, from the splits and merges of the search."""
     if end.prospects is None:
@@ -55,25 +64,28 @@ def number_notes(
     step = penalty(sample, 2) - penalty(sample, 1)
     _, splits, merges = end.prospects
     if k > 1:
-        loss, pair = float(merges.losses[0]), [int(merges.first[0]), int(merges.second[0])]
+        loss, pair = float(merges.losses[0]), np.array([merges.first[0], merges.second[0]])
         enough = sums[pair, 0].sum() > 10 * 2 * chance  # rows per parameter, to tell two from one
         if enough and loss < min(3 * chance, step):
-            values = {"which": pair, "loss": max(loss, 0.0), "penalty": step, "fewer": k - 1}
-            yield Note("components_are_one", values)
+            values = {"which": sorted(rank[pair].tolist()), "fewer": k - 1}
+            yield Note("components_are_one", values | {"loss": max(loss, 0.0), "penalty": step})
             return
     which = np.flatnonzero(splits.gains > step)
     if len(which):  # on more of their rows, and twice what BIC charges
         shares = sample.shares(sums, rest).shares[which]
-        splits = try_splits(sample, shares, rng, ROWS_PER_SPLIT)
+        splits = try_splits(sample, shares, np.random.default_rng(0), ROWS_PER_SPLIT)
         which = which[splits.gains > 2 * step]
     if len(which):
         gain = 2 * (float(splits.gains.max()) - step)
-        yield Note("component_missing", {"gain": gain, "more": k + 1, "which": which.tolist()})
+        values = {"which": sorted(rank[which].tolist()), "more": k + 1, "gain": gain}
+        yield Note("component_missing", values)
     elif not end.settled:
         yield Note("search_doubtful")
 
 
-def shape_notes(sample: Sample, found: Shares, parameters: Parameters, n: float) -> Iterator[Note]:
+def shape_notes(
+    sample: Sample, found: Shares, parameters: Parameters, n: float, rank: Places
+) -> Iterator[Note]:
     """Yield notes on components at their floor, of a richer shape, or with heavy tails.
 
     Gains are those of n rows.
@@ -81,7 +93,7 @@ def shape_notes(sample: Sample, found: Shares, parameters: Parameters, n: float)
     family, more = sample.family, n / sample.n
     low = family.at_floor(found.sums, family.pool(found.sums, sample.rest))
     if len(low):
-        yield Note("at_floor", {"which": low.tolist()})
+        yield Note("at_floor", {"which": sorted(rank[low].tolist())})
         return
     gains = {richer.name: richer_gain(sample, found, richer) for richer in family.richer()}
     best = max(gains, key=gains.__getitem__, default="")
@@ -116,21 +128,17 @@ def tail_gain(
 
     Degrees of freedom come from a short list, and are returned before the gain.
     """
-    sizes, peaks = np.maximum(found.sums[:, :1], TINY), family.peaks(parameters)
+    sizes = np.maximum(found.sums[:, :1], TINY)
+    peaks, p = family.peaks(parameters), family.d
     coefficients = family.unshared().coefficients(parameters)[0].astype(sample.features.dtype)
     gaussian = np.asarray(family.logits(coefficients, sample.features))
     levels = {}
     for freedom in (np.inf, 3.0, 5.0, 10.0, 20.0):
         logits = gaussian
         if freedom < np.inf:
-            logits = heavy(gaussian, peaks, freedom, family.d) + heavy_constant(freedom, family.d)
+            logits = heavy_tails(gaussian, peaks, freedom, p) + heavy_constant(freedom, p)
         log_density = normalise(logits + np.log(sizes / sizes.sum()))[0]
         levels[freedom] = float(np.asarray(log_density) @ sample.weights)
     level = levels.pop(np.inf)
     best = max(levels, key=levels.__getitem__)
     return best, 2 * (levels[best] - level) - float(np.log(sample.n))
-
-
-def misclassification_rate(found: Shares, weights: Floats) -> float:
-    """Return the expected share of rows that are not of their most probable component."""
-    return float((1 - found.shares.max(0)) @ weights / weights.sum())

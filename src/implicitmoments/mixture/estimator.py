@@ -10,12 +10,12 @@ from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.random import Generator
 from sklearn.utils.validation import check_is_fitted
 
 from implicitmoments.arrays import (
     Array,
     Floats,
-    as_like,
     machine_epsilon,
     move_like,
     namespace_of,
@@ -25,12 +25,13 @@ from implicitmoments.estimator import (
     FEATURES,
     Check,
     FittedEstimator,
+    as_like,
     column_names,
     outlier_notes,
 )
 from implicitmoments.evaluation import DensityCriteria, Predictions, RowFunction
 from implicitmoments.mixture.choose_k import choose_k
-from implicitmoments.mixture.diagnostics import fit_notes, misclassification_rate
+from implicitmoments.mixture.diagnostics import fit_notes
 from implicitmoments.mixture.em import (
     SINGLE_ERROR,
     Course,
@@ -41,7 +42,7 @@ from implicitmoments.mixture.em import (
     normalise,
     run_em,
 )
-from implicitmoments.mixture.family import Family, Parameters, Places
+from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.moves import Improved, improve
@@ -55,11 +56,10 @@ from implicitmoments.mixture.starts import (
 )
 from implicitmoments.mixture.students import LEAST, MOST, Students
 from implicitmoments.notes import InputError, Note, Notes, warn_of
-from implicitmoments.rows import Rows, cells_off, open_rows
+from implicitmoments.rows import Near, Rows, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
     as_seed,
-    check_enough_rows,
     number,
     whole,
     words,
@@ -93,10 +93,10 @@ class Fit(NamedTuple):
 
     def mixture(self, order: Any = slice(None), epsilon: float = 0.0) -> Mixture:
         """Return the mixture, its components in some order."""
-        family, sums = self.search.sample.family, self.course.sums[0][order]
-        whole: Any = family.unshared()
+        family: Any = self.search.sample.family
+        sums = self.course.sums[0][order]
         parameters = family.estimate(sums, family.pool(sums, self.rows.rest))
-        return Mixture(whole, sums[:, 0] / sums[:, 0].sum(), parameters, epsilon)
+        return Mixture(family, sums[:, 0] / sums[:, 0].sum(), parameters, epsilon)
 
 
 def check_distinct(sample: Sample, k: int, total: float) -> None:
@@ -113,13 +113,14 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
 
 
 def run_on_all_rows(
-    sample: Sample, rows: Rows, sums: Floats, tol: float, max_iter: int
+    search: Search, rows: Rows, tol: float, max_iter: int
 ) -> tuple[FeatureRows, Course]:
     """Run EM on all rows: on the sample if it holds them, otherwise by passes over the source.
 
     Passes are in single precision while gains exceed its rounding, if it is precise enough in
     the sample, and in double precision at the end.
     """
+    sample, sums = search.sample, search.end.sums
     if len(sample.weights) == rows.kept:
         return sample, run_em(sample, sums[None], tol=tol, max_iter=max_iter)
     exact = Stream.of(sample.family, rows)
@@ -140,7 +141,7 @@ def run_on_all_rows(
 class Mixture:
     """A fitted mixture as functions of rows, in the precision of the rows."""
 
-    family: Gaussians | Lines | Students  # with all coefficients per component
+    family: Gaussians | Lines | Students
     weights: Floats  # (k,)
     parameters: dict[str, Any]  # in the units of the family
     epsilon: float  # of the precision of the rows of the fit
@@ -150,12 +151,19 @@ class Mixture:
         """Weights and parameters in the user's units."""
         return {"weights": self.weights, **self.family.to_user(self.parameters)}
 
+    @property
+    def base(self) -> Any:
+        """The family without Student's t."""
+        return self.family.base if isinstance(self.family, Students) else self.family
+
     @cached_property
     def coefficients(self) -> Floats:
-        """Coefficients (k, s), log weights included."""
-        found = self.family.coefficients(self.parameters)[0]
-        found[:, 0] += np.log(np.maximum(self.weights / self.weights.sum(), 1e-300))
-        return found
+        """Coefficients (k, n_features), log weights included."""
+        own, shared = self.family.coefficients(self.parameters)
+        own[:, 0] += np.log(np.maximum(self.weights, 1e-300))
+        if shared is None:
+            return own
+        return np.hstack([own, np.broadcast_to(shared, (len(own), shared.shape[-1]))])
 
     def measure(self, x: Array, *labels: Array) -> tuple[Array, Array]:
         """Return log densities (n,) and responsibilities (k, n)."""
@@ -163,16 +171,13 @@ class Mixture:
         features = self.family.features(in_double(block))
         logits = self.family.logits(move_like(self.coefficients, features), features)
         log_density, shares = normalise(logits)
-        xp, dtype = namespace_of(x), log_density.dtype
-        if xp.isdtype(x.dtype, "real floating"):
-            dtype = x.dtype
-        log_density = log_density + self.family.log_jacobian
+        xp, log_density = namespace_of(x), log_density + self.family.log_jacobian
         if self.family.constants is not None:
             off = cells_off(self.family.constants, max(self.epsilon, machine_epsilon(x)), x)
             barred = xp.full_like(log_density, -math.inf)
             log_density = xp.where(xp.any(off, axis=1), barred, log_density)
-        found = (xp.astype(part, dtype, copy=False) for part in (log_density, shares))
-        return tuple(found)  # type: ignore[return-value]
+        dtype = x.dtype if xp.isdtype(x.dtype, "real floating") else log_density.dtype
+        return xp.astype(log_density, dtype, copy=False), xp.astype(shares, dtype, copy=False)
 
     def log_densities(self, x: Array, *labels: Array) -> Array:
         """Return the log density of each row."""
@@ -201,7 +206,8 @@ def saved_attributes(parameters: Sequence[str], **others: Any) -> dict[str, Any]
     """Return the types in a model file of the attributes of parameters, and others."""
     values = {f"{name}_": np.ndarray | float for name in parameters}
     errors = {error_name(name): np.ndarray | float | None for name in parameters}
-    return {**values, **errors, "_mixture": Mixture, "_sums": np.ndarray | None, **others}
+    state = {"_mixture": Mixture, "_near": Near | None, "_sums": np.ndarray | None}
+    return {**values, **errors, **state, **others}
 
 
 def tables_of(name: str, *parameters: str) -> dict[str, dict[str, str]]:
@@ -246,7 +252,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     n_components: int | str
     tol: float
     max_iter: int
-    max_components: int
     errors: str | None
     drop_outliers: bool
     n_moves: int = 40
@@ -279,7 +284,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _fit(self, rows: Rows, seed: int) -> None:
         kept, n_outliers = self._select_rows(rows)
         self._store(self._fit_rows(kept, self._start(kept), seed), kept, n_outliers)
-        self._sums = None
 
     def _fit_rows(self, rows: Rows, start: Parameters | Mixture | None, seed: int) -> Fit:
         """Search for the family of least BIC in a sample, and run EM on all rows."""
@@ -291,22 +295,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             best = found[int(np.argmin(list(criteria.values())))]
             best.stats["bic_by_covariance_type"] = criteria
         began = perf_counter()
-        all_rows, course = run_on_all_rows(
-            best.sample, rows, best.end.sums, self.tol, self.max_iter
-        )
+        all_rows, course = run_on_all_rows(best, rows, self.tol, self.max_iter)
         level = float(all_rows.e_step(course.sums).levels[0])
         levels = np.array([*course.history, level]) / all_rows.n + best.sample.family.log_jacobian
         best.stats["mean_log_likelihood_history"] = levels.tolist()
         best.stats["seconds_em"] = perf_counter() - began
         return Fit(best, all_rows, course, float(levels[-1]))
 
-    def _search(
-        self,
-        family: Family,
-        rows: Rows,
-        start: Parameters | Mixture | None,
-        rng: np.random.Generator,
-    ) -> Search:
+    def _search(self, family: Family, rows: Rows, start: Any, rng: Generator) -> Search:
         """Search for a mixture in a sample of the rows; given parameters are the result."""
         began, family = perf_counter(), family.prepare(rows)
         k = None if self.n_components == "auto" else int(self.n_components)
@@ -330,15 +326,15 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             end = Improved(math.nan, sums, settled=True, prospects=None)
         elif start is not None:
             block = in_double(drawn.block)
-            shares = to_numpy(start.measure(*(block[name] for name in ("x", "y")))[1])
-            end = find_optimum(sample, k, rng, starts=(shares * sample.weights @ sample.own)[None])
+            shares = to_numpy(start.measure(block["x"], block["y"])[1]) * sample.weights
+            end = find_optimum(sample, k, rng, starts=(shares @ sample.own)[None])
         else:
             end = self._search_k(sample, rows, k, rng, stats)
         stats["seconds_search"] = perf_counter() - began
         return Search(sample, end, stats)
 
     def _search_k(
-        self, sample: Sample, rows: Rows, k: int, rng: np.random.Generator, stats: dict[str, Any]
+        self, sample: Sample, rows: Rows, k: int, rng: Generator, stats: dict[str, Any]
     ) -> Improved:
         """Return the best mixture of k components in a sample."""
         starts: Any = None
@@ -352,13 +348,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             starts = sample.shares(more * sums, more * small.rest).sums[None]
         if n_moves == 0:
             return improve(sample, starts[0], rng, 0)._replace(settled=True)
-        ends = [find_optimum(sample, k, rng, n_moves, starts=starts)]
+        best = find_optimum(sample, k, rng, n_moves, starts=starts)
         for _ in range(self.n_init - 1):
-            ends.append(find_optimum(sample, k, rng, n_moves))
-        return ends[int(np.argmax([end.level for end in ends]))]
+            other = find_optimum(sample, k, rng, n_moves)
+            best = other if other.level > best.level else best
+        return best
 
     def _plain_starts(
-        self, sample: Sample, k: int, rng: np.random.Generator, stats: dict[str, Any]
+        self, sample: Sample, k: int, rng: Generator, stats: dict[str, Any]
     ) -> Floats:
         """Return k-means groups, and components decoded from moments if asked for, (B, k, s)."""
         groups = at_least_k(micro_components(sample, k, rng), k)
@@ -383,23 +380,21 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         (sample, end, stats), course, like = fit.search, fit.course, rows.table.first["x"]
         n, part = fit.rows.n, sample.n / fit.rows.n
         sums, rest = part * course.sums[0], part * fit.rows.rest
-        notes = fit_notes(sample, sums, rest, end, np.random.default_rng(0))
-        rate = misclassification_rate(sample.shares(sums, rest), sample.weights)
+        doubt = 1 - sample.shares(sums, rest).shares.max(0)
+        rate = float(doubt @ sample.weights / sample.n)
         order = np.arange(len(sums))
         if stats["start"] != "given":
             order = np.argsort(-sums[:, 0], kind="stable")
-        notes = [renumbered(note, np.argsort(order)) for note in notes]
+        notes = fit_notes(sample, sums, rest, end, np.argsort(order))
         self._mixture = mixture = fit.mixture(order, machine_epsilon(like))
         errors = None
         if self.errors is not None:
             how = {"robust": self.errors == "robust"}
             errors = standard_errors(sample, mixture.weights, mixture.parameters, n, **how)
         self._set_parameters(errors, like)
-        self.lower_bound_, self.n_iter_, self.converged_ = (
-            fit.level,
-            course.n_iter,
-            course.converged,
-        )
+        self._sums = None
+        self.lower_bound_, self.n_iter_ = fit.level, course.n_iter
+        self.converged_ = course.converged
         if not self.converged_:
             notes.append(Note("not_converged", {"max_iter": self.max_iter}))
         left_out = mixture.family.left_out()
@@ -424,21 +419,46 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     # partial fit
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Update the sums of the fit by a batch of rows, a step of stepwise EM."""
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Update the fit with a batch of rows.
+
+        The first batch is fitted as by :meth:`fit`, and fixes the number of components and the
+        covariance type. Every further batch moves the sums of EM towards its own (stepwise EM),
+        so the result depends slightly on the order and size of the batches, each of which should
+        be a random subset of all rows.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
+        y : array of shape (n_samples,) or column name
+            Labels, for regressions; ignored by the others.
+        sample_weight : array of shape (n_samples,) or column name, optional
+            How often each row counts, in the same unit in every call.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import implicitmoments as im
+        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
+        >>> model = im.SphericalMixture(3, random_state=0)
+        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
+        3000.0
+        """
         self._check_parameters()
         held = getattr(self, "_sums", None)
         how: dict[str, Any] = {"labelled": self.labelled, "fewest": self.fewest_rows}
-        with open_rows(self, X, y, sample_weight, reset=held is None, as_counts=True, **how) as (
-            rows,
-            _,
-        ):
+        how |= {"reset": held is None, "as_counts": True}
+        labels = y if self.labelled else None
+        with open_rows(self, X, labels, sample_weight, **how) as (rows, _):
             kept, n_outliers = self._select_rows(rows)
             if held is None:
                 fit = self._fit_rows(kept, self._start(kept), as_seed(self.random_state))
-                sums, mixture = self._store(fit, kept, n_outliers), self._mixture
-                if sums.shape[1] < mixture.family.n_own:  # those of a shared covariance
-                    sums = mixture.family.sums_of(mixture.values, sums[:, 0])
+                sums, family = self._store(fit, kept, n_outliers), self._mixture.family.unshared()
+                if sums.shape[1] < family.n_own:  # those of a shared covariance
+                    sums = family.sums_of(self._mixture.values, sums[:, 0])
                 self._sums, self.stats_["rows_seen"] = sums, kept.total
                 warn_of(self.notes_)
             else:
@@ -447,7 +467,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
 
     def _step(self, sums: Floats, rows: Rows, n_outliers: int) -> None:
         """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
-        family, old = self._mixture.family, self.stats_["rows_seen"]
+        family, old = self._mixture.family.unshared(), self.stats_["rows_seen"]
         batch = Stream.of(family, rows)
         seen = old + batch.n
         share = (batch.n / seen) ** 0.7
@@ -509,16 +529,3 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             words = f"expected misclassification rate: {rate:.2%}"
             checks.append(Check("misclassification", True, words))
         return checks
-
-    def _check_enough(self, n: float) -> None:
-        """Raise where there are fewer rows than components."""
-        k = 1 if self.n_components == "auto" else int(self.n_components)
-        check_enough_rows(round(n), k)
-
-
-def renumbered(note: Note, rank: Places) -> Note:
-    """Return a note on the same components in another order."""
-    which = note.values.get("which")
-    if which is None:
-        return note
-    return Note(note.code, {**note.values, "which": sorted(rank[which].tolist())})

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from scipy.special import gammaln
 
 from implicitmoments.arrays import Array, Floats, index_like, namespace_of
 from implicitmoments.rows import Block, Rows
@@ -42,6 +43,10 @@ class Family(ABC):
 
     Attributes
     ----------
+    n_own, n_features : int
+        Features with coefficients per component, s in the shapes below; all features.
+    log_jacobian : float
+        Log density in the user's units less that of the features, per row.
     needs_logits : bool
         Whether :meth:`sum_features` takes the logits.
     similar_if_near : bool
@@ -55,26 +60,14 @@ class Family(ABC):
         Parameter of the estimator that chooses between a family and :meth:`richer` ones.
     """
 
+    n_own: int = 0
+    n_features: int = 0
+    log_jacobian: float = 0.0
     needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
     constants: Floats | None = None
     name: str = ""
     option: ClassVar[str] = ""
-
-    @property
-    @abstractmethod
-    def n_own(self) -> int:
-        """Features with coefficients per component, s in the shapes below."""
-
-    @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """All features."""
-
-    @property
-    def log_jacobian(self) -> float:
-        """Log density in the user's units less that of the features, per row."""
-        return 0.0
 
     @abstractmethod
     def prepare(self, rows: Rows) -> Family:
@@ -236,10 +229,8 @@ def classified_level(family: Family, sums: Floats, rest: Floats) -> float:
     """Return the log-likelihood of rows with their components, for sums (k, s)."""
     found, base = coefficients_of(family, sums, rest)
     own = family.linear
-    level = (sums[:, own] * found[:, own]).sum()
-    if own.start:  # log weights are apart from the product
-        level += sums[:, 0] @ found[:, 0]
-    return float(level + base)
+    apart = sums[:, 0] @ found[:, 0] if own.start else 0.0  # log weights beside the product
+    return float((sums[:, own] * found[:, own]).sum() + apart + base)
 
 
 def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:
@@ -287,3 +278,21 @@ def symmetric(upper: Floats, size: int) -> Floats:
 def upper_triangle(whole: Floats) -> Floats:
     """Return the upper triangles (..., p (p + 1) / 2) of matrices (..., p, p)."""
     return whole[..., *triangle(whole.shape[-1])]
+
+
+def heavy_tails(gaussian: Array, peaks: Any, freedom: Any, p: int) -> Array:
+    """Return the log density of Student's t, but for a constant, from that of a Gaussian.
+
+    ``peaks`` are the largest Gaussian log densities, p the dimension of the noise.
+    """
+    xp = namespace_of(gaussian)
+    distances = 2 * (peaks - gaussian)
+    distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
+    found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
+    return found
+
+
+def heavy_constant(freedom: Any, p: int) -> Any:
+    """Return the constant that is missing in ``heavy_tails``."""
+    half = freedom / 2
+    return gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)

@@ -6,14 +6,14 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from implicitmoments.arrays import Array, Floats, as_like, index_like, move_like, to_numpy
-from implicitmoments.estimator import FEATURES, as_floats
+from implicitmoments.arrays import Array, Floats, index_like, move_like, to_numpy
+from implicitmoments.estimator import FEATURES, as_floats, as_like
 from implicitmoments.evaluation import RowFunction
 from implicitmoments.mixture.estimator import (
     SAMPLE_ROWS,
@@ -27,15 +27,21 @@ from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
 from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import DENSITY_AXIS, OVERLAP, Distribution, Means, RowSample
-from implicitmoments.rows import Near, Rows, leave_out_outliers
-from implicitmoments.validation import RandomState, check_option, check_whole, number, whole, words
+from implicitmoments.rows import Rows, leave_out_outliers
+from implicitmoments.validation import (
+    RandomState,
+    check_enough_rows,
+    check_option,
+    check_whole,
+    number,
+    whole,
+    words,
+)
 
 
 class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     """What mixtures of Gaussians of any type have in common."""
 
-    covariance_type: str
-    means_: Any
     answers: ClassVar[Mapping[str, str]] = {**MixtureEstimator.answers, "labels": "predict"}
     captions: ClassVar[Mapping[str, str]] = {
         "components": "Rows by most probable component, on the two directions along which the "
@@ -46,12 +52,6 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
         "right, both have the same distribution.",
     }
-
-    def _gaussians(self) -> Gaussians:
-        """Return the family of the fit, without Student's t."""
-        family: Any = self._mixture.family
-        found: Any = family.base if isinstance(family, Students) else family
-        return found  # type: ignore[no-any-return]
 
     def _freedom(self) -> float:
         """Return the degrees of freedom; infinite for Gaussians."""
@@ -71,54 +71,25 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
-        """Update the fit with a batch of rows.
-
-        The first batch is fitted as by :meth:`fit`, and fixes the number of components and the
-        covariance type. Every further batch moves the sums of EM towards its own (stepwise EM),
-        so the result depends slightly on the order and size of the batches, each of which should
-        be a random subset of all rows.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
-        y : ignored
-        sample_weight : array of shape (n_samples,) or column name, optional
-            How often each row counts, in the same unit in every call.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import implicitmoments as im
-        >>> X, _ = im.datasets.make_spherical_mixture(3_000, 3, 4, radius=5.0, random_state=0)
-        >>> model = im.SphericalMixture(3, random_state=0)
-        >>> model.partial_fit(X[:1_000]).partial_fit(X[1_000:]).stats_["rows_seen"]
-        3000.0
-        """
-        return self._partial_fit(X, None, sample_weight)
-
     def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
-        self._check_enough(rows.n)
+        k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(rows.n, k)
         if rows.n <= SAMPLE_ROWS:
             rows = rows.merged()
-        k = 1 if self.n_components == "auto" else int(self.n_components)
         drop = self.drop_outliers and getattr(self, "noise", "") != "student"
         found = leave_out_outliers(rows, k, drop=drop)
         kept = replace(found.rows.as_given(), wide=True)
         self._near = found.rule
-        self._check_enough(found.n_outliers + max(kept.kept, kept.total))
+        check_enough_rows(found.n_outliers + round(max(kept.kept, kept.total)), k)
         return kept, found.n_outliers
 
     def _covariances(self) -> Floats:
         """Return covariances (k, d, d), or variances (k, d) of the columns if diagonal."""
-        found, family = self._mixture.values["covariances"], self._gaussians()
+        found, family = self._mixture.values["covariances"], self._mixture.base
+        k, d = self._k(), self.n_features_in_
         if family.name == "spherical":
             found = found[:, None]
-        orders = 2 if family.shape == "full" else 1
-        return np.broadcast_to(found, (self._k(), *(self.n_features_in_,) * orders))
+        return np.broadcast_to(found, (k, d, d) if family.shape == "full" else (k, d))
 
     @property
     def _scales(self) -> Floats:
@@ -160,7 +131,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         check_whole("n_samples", n_samples, 1)
-        family, mixture = self._gaussians(), self._mixture
+        family, mixture = self._mixture.base, self._mixture
         sizes = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
         labels = np.repeat(np.arange(len(sizes)), sizes)
         noise = rng.normal(size=(n_samples, family.d))
@@ -171,7 +142,7 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
     def _component_view(self, rows: RowSample) -> Means:
         labels = np.asarray(to_numpy(self.predict(rows.given)))
         variances, shown = self._scales**2, None
-        if self._gaussians().shape != "spherical":
+        if self._mixture.base.shape != "spherical":
             shown = self._covariances()
             shown = shown if shown.ndim == 3 else shown[..., None] * np.eye(shown.shape[1])
         weights, means = as_floats(self.weights_), as_floats(self.means_)
@@ -349,9 +320,8 @@ class GaussianMixture(GaussianEstimator):
     rows_per_block: int | None = None
 
     parameters = ("weights", "means", "covariances", "degrees_of_freedom")
-    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
-        parameters, covariance_type_=str, _near=Near | None
-    )
+    saved = saved_attributes(parameters, covariance_type_=str)
+    tables = tables_of("Components", "weights", "means") | {"Scales": {FEATURES: "_scales"}}
     allowed: ClassVar[Mapping[str, list[Any]]] = {
         **GaussianEstimator.allowed,
         "covariance_type": [words(*COVARIANCE_TYPES, "auto")],
@@ -364,11 +334,6 @@ class GaussianMixture(GaussianEstimator):
         "verbose_interval": [whole(1)],
     }
     captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
-
-    tables: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        **tables_of("Components", "weights", "means"),
-        "Scales": {FEATURES: "_scales"},
-    }
 
     @property
     def lower_bounds_(self) -> list[float]:
@@ -443,31 +408,25 @@ class GaussianMixture(GaussianEstimator):
         k, kind = self._k(), self.covariance_type_
         return f"one {one}" if k == 1 else f"a mixture of {k:,} {one}s of covariance type {kind}"
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        names = ("weights_init", "means_init", "precisions_init")
-        given = any(getattr(self, name) is not None for name in names)
-        k, kind, init = self.n_components, self.covariance_type, self.init_params
-        if (given and "auto" in (k, kind)) or (init != "auto" and k == "auto"):
-            template = "a start needs a number of components, and given parameters need a "
-            template += "covariance type as well, got `n_components={k!r}`, "
-            template += "`covariance_type={kind!r}` and `init_params={init!r}`"
-            raise InputError("init_with_auto", template, k=k, kind=kind, init=init)
-
 
 def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     """Return the start that the user gave for d columns, if any."""
     k, kind = model.n_components, model.covariance_type
     size = d if kind in ("full", "tied") else 1  # numbers are matrices of size 1
-    shape: tuple[Any, ...] = (d,) * kind.endswith("diag")
-    shape = (d, d) if kind in ("full", "tied") else shape
+    shapes_of: dict[str, tuple[Any, ...]] = {"full": (d, d), "diag": (d,), "spherical": ()}
+    shape = shapes_of.get(kind.removeprefix("tied_"), (d, d))
     shape = shape if kind.startswith("tied") else (k, *shape)
-    found: dict[str, Any] = {}
-    for name, expected in {"weights": (k,), "means": (k, d), "precisions": shape}.items():
-        value = getattr(model, f"{name}_init")
-        if value is None:
-            continue
+    shapes = {"weights": (k,), "means": (k, d), "precisions": shape}
+    given = {name: getattr(model, f"{name}_init") for name in shapes}
+    found = {name: value for name, value in given.items() if value is not None}
+    if (found and "auto" in (k, kind)) or (model.init_params != "auto" and k == "auto"):
+        template = "a start needs a number of components, and given parameters need a covariance "
+        template += "type as well, got `n_components={k!r}`, `covariance_type={kind!r}` and "
+        template += "`init_params={init!r}`"
+        raise InputError("init_with_auto", template, k=k, kind=kind, init=model.init_params)
+    for name, value in found.items():
         array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
+        expected = shapes[name]
         if array.shape != expected:
             template = "`{name}_init` has the shape {shape}, expected {expected}"
             values = {"name": name, "shape": array.shape, "expected": expected}

@@ -31,7 +31,6 @@ from implicitmoments.rows import (
 
 LOG_2PI = float(np.log(2 * np.pi))
 COVARIANCE_TYPES = ("full", "tied", "diag", "tied_diag", "spherical", "tied_spherical")
-AT_FLOOR = 1.01  # times the floor: a variance below is at it
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +118,10 @@ class Gaussians(Family):
         """Return the second-order features of points (..., d)."""
         if self.shape == "full":
             return pair_columns(z)
-        return (
-            z * z if self.shape == "diag" else namespace_of(z).sum(z * z, axis=-1, keepdims=True)
-        )
+        squares = z * z
+        if self.shape == "diag":
+            return squares
+        return namespace_of(z).sum(squares, axis=-1, keepdims=True)
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
         """Return the covariance within components, (..., 1, ·).
@@ -149,10 +149,8 @@ class Gaussians(Family):
             missing = np.clip(needed - sizes, 0, needed)
             within = sizes * within / self.per_variance + missing * shared
             within = within / (sizes + missing)
-        least = self._least(shared)
-        if self.shape == "full":
-            return {"means": means, "covariances": at_least(symmetric(within, self.d), least)}
-        return {"means": means, "covariances": np.maximum(within, least)}
+        covariances = symmetric(within, self.d) if self.shape == "full" else within
+        return {"means": means, "covariances": self._at_least(covariances, self._least(shared))}
 
     def _least(self, shared: Floats) -> Floats:
         """Return the smallest variances of components, at least 1e-7 of the pooled ones."""
@@ -162,32 +160,42 @@ class Gaussians(Family):
             shared = shared[..., np.equal(*triangle(self.d))]
         return self.floor + 1e-7 * np.maximum(shared, 0)
 
+    def _at_least(self, covariances: Floats, least: Floats) -> Floats:
+        """Return the most likely covariances that are at least diag(least).
+
+        A matrix is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
+        """
+        if self.shape != "full":
+            return np.maximum(covariances, least)
+        try:
+            np.linalg.cholesky(covariances - least[..., None] * np.eye(self.d))
+        except np.linalg.LinAlgError:
+            roots = np.sqrt(least)
+            roots = roots[..., :, None] * roots[..., None, :]
+            values, axes = np.linalg.eigh(covariances / roots)
+            low = values[..., :1, None] < 1
+            raised = (axes * np.maximum(values, 1.0)[..., None, :]) @ axes.swapaxes(-1, -2)
+            return np.where(low, raised * roots, covariances)
+        return covariances
+
     def at_floor(self, sums: Floats, shared: Any) -> Places:
         """Return the components whose variance along some direction is the least allowed."""
-        variances = self.estimate(sums, shared)["covariances"]
-        least = self._least(shared)
-        if self.shape == "full":
-            roots = np.sqrt(least)
-            scaled = variances / (roots[..., :, None] * roots[..., None, :])
-            variances, least = np.linalg.eigvalsh(scaled), np.ones(1)
-        low = np.any(variances <= AT_FLOOR * least, axis=-1)
+        found = self.estimate(sums, shared)["covariances"]
+        changed = self._at_least(found, 1.01 * self._least(shared)) != found
+        low = np.any(changed.reshape(len(found), -1), axis=1)
         return np.flatnonzero(np.broadcast_to(low, len(sums)))
 
     def left_out(self) -> Places:
         """Return the columns that do not vary."""
-        found = np.zeros(0) if self.constants is None else ~np.isnan(self.constants)
-        return np.flatnonzero(found)
+        return np.flatnonzero([] if self.constants is None else ~np.isnan(self.constants))
 
     def richer(self) -> Sequence[Family]:
         """Return the types that have this one as a special case."""
         shapes = ("spherical", "diag", "full")
-        others = [self.retyped(name) for name in COVARIANCE_TYPES if name != self.name]
-        return [
-            other
-            for other in others
-            if shapes.index(other.shape) >= shapes.index(self.shape)
-            and (self.tied or not other.tied)
-        ]
+        wider = shapes[shapes.index(self.shape) :]
+        types = [self.retyped(name) for name in COVARIANCE_TYPES if name != self.name]
+        types = [each for each in types if each.shape in wider]
+        return types if self.tied else [each for each in types if not each.tied]
 
     def convert(self, features: Floats, richer: Family) -> Floats:
         """Return the features of rows for a richer type."""
@@ -243,7 +251,9 @@ class Gaussians(Family):
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components."""
-        covariances = (1 if self.tied else k) * (self.variance is None)
+        covariances = 1 if self.tied else k
+        if self.variance is not None:
+            covariances = 0
         return k - 1 + k * self.d + covariances * (self.n_features - 1 - self.d)
 
     def to_user(self, parameters: Parameters) -> Parameters:
@@ -306,23 +316,6 @@ class Gaussians(Family):
         else:
             noise = noise * np.sqrt(covariances)[labels]
         return restore_columns((means[labels] + noise) * self.unit + self.centre, self.constants)
-
-
-def at_least(covariances: Floats, least: Floats) -> Floats:
-    """Return the most likely covariances (..., d, d) that are at least diag(least).
-
-    A covariance is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
-    """
-    try:
-        np.linalg.cholesky(covariances - least[..., None] * np.eye(covariances.shape[-1]))
-    except np.linalg.LinAlgError:
-        roots = np.sqrt(least)
-        roots = roots[..., :, None] * roots[..., None, :]
-        values, axes = np.linalg.eigh(covariances / roots)
-        low = values[..., :1, None] < 1
-        raised = (axes * np.maximum(values, 1.0)[..., None, :]) @ axes.swapaxes(-1, -2)
-        return np.where(low, raised * roots, covariances)
-    return covariances
 
 
 def rounding_steps(x: Floats) -> Floats:

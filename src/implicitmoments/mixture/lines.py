@@ -20,7 +20,7 @@ from implicitmoments.mixture.family import (
     symmetric,
     triangle,
 )
-from implicitmoments.mixture.gaussians import AT_FLOOR, LOG_2PI
+from implicitmoments.mixture.gaussians import LOG_2PI
 from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, mean_and_covariance
 
@@ -51,6 +51,7 @@ class Lines(Family):
     root: Floats = field(default_factory=partial(np.zeros, (0, 0)))  # (q - 1, d), its inverse
     y_centre: float = 0.0
     y_unit: float = 1.0
+    q: int = 1  # entries of z without y: the constant and the whitened inputs
     n_own: int = 0  # all features have coefficients per line
     n_features: int = 0
     log_jacobian: float = 0.0
@@ -59,11 +60,6 @@ class Lines(Family):
     option = "noise_type"
     name = "separate"  # of the richer type
     d = 1  # dimension of the noise
-
-    @property
-    def q(self) -> int:
-        """Entries of z without y: the constant and the whitened inputs."""
-        return 1 + int(self.whitener.shape[1])
 
     def prepare(self, rows: Rows) -> Lines:
         """Return the family with inputs whitened and y in units of its deviation."""
@@ -88,9 +84,9 @@ class Lines(Family):
 
     def in_units(self, whitener: Floats, root: Floats, y_unit: float) -> Lines:
         """Return the family of lines on other inputs, and another unit of y."""
-        p = whitener.shape[1] + 2  # entries of z
-        n, jacobian = p * (p + 1) // 2, -float(np.log(y_unit))
-        found = replace(self, whitener=whitener, root=root, y_unit=y_unit)
+        q, jacobian = whitener.shape[1] + 1, -float(np.log(y_unit))
+        n = (q + 1) * (q + 2) // 2
+        found = replace(self, whitener=whitener, root=root, y_unit=y_unit, q=q)
         return replace(found, n_own=n, n_features=n, log_jacobian=jacobian)
 
     def features(self, block: Block) -> Array:
@@ -151,7 +147,7 @@ class Lines(Family):
     def at_floor(self, sums: Floats, shared: Any) -> Places:
         """Return the lines with the least noise that is allowed."""
         least = LEAST_RATIO * shared if self.separate_noise else FLOOR
-        low = self.estimate(sums, shared)["variances"] <= AT_FLOOR * least
+        low = self.estimate(sums, shared)["variances"] <= 1.01 * least
         return np.flatnonzero(np.broadcast_to(low[:, 0], len(sums)))
 
     def richer(self) -> Sequence[Family]:
@@ -209,7 +205,7 @@ class Lines(Family):
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k lines."""
-        coefficients = self.q - (not self.fit_intercept)
+        coefficients = self.q if self.fit_intercept else self.q - 1
         return k - 1 + k * coefficients + (k if self.separate_noise else 1)
 
     def to_user(self, parameters: Parameters) -> Parameters:
@@ -226,7 +222,8 @@ class Lines(Family):
 
     def steps(self, parameters: Parameters) -> Parameters:
         """Return deviations of the noise for lines, and its variances."""
-        variances, free = parameters["variances"], np.eye(self.q)[not self.fit_intercept :]
+        variances, first = parameters["variances"], 0 if self.fit_intercept else 1
+        free = np.eye(self.q)[first:]
         lines = np.sqrt(variances)[..., None] * free
         lines = np.broadcast_to(lines, (len(parameters["lines"]), *free.shape))
         return {"lines": lines, "variances": variances[..., None]}

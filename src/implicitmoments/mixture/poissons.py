@@ -28,19 +28,13 @@ class Poissons(Family):
 
     overall: Floats = field(default_factory=partial(np.zeros, 0))  # (d,) rates of all rows
 
-    @property
-    def n_own(self) -> int:
-        """The constant and the counts."""
-        return 1 + len(self.overall)
-
-    @property
-    def n_features(self) -> int:
-        """The log factorials are shared."""
-        return 2 + len(self.overall)
+    n_own: int = 0
+    n_features: int = 0
 
     def prepare(self, rows: Rows) -> Poissons:
         """Return the family with the rates of all rows."""
-        return replace(self, overall=mean_and_covariance(rows).mean)
+        overall, d = mean_and_covariance(rows).mean, rows.n_features
+        return replace(self, overall=overall, n_own=1 + d, n_features=2 + d)
 
     def features(self, block: Block) -> Array:
         """Return 1, the counts, and the sum of their log factorials."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,16 +18,14 @@ from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.students import Students, draw_scales
 from implicitmoments.picture_data import Distribution, LinePicture, RowSample
-from implicitmoments.rows import (
-    Near,
-    Rows,
-    Table,
-    count_far,
-    far_limit,
-    few_enough,
-    near_rule,
+from implicitmoments.rows import Near, Rows, Table, count_far, far_limit, few_enough, near_rule
+from implicitmoments.validation import (
+    RandomState,
+    check_enough_rows,
+    check_unknowns,
+    check_whole,
+    words,
 )
-from implicitmoments.validation import RandomState, check_unknowns, check_whole, words
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +190,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "noise_type": [words("shared", "separate")],
     }
     parameters = ("weights", "coef", "intercept", "noise", "degrees_of_freedom")
-    saved: ClassVar[Mapping[str, Any]] = saved_attributes(parameters, _near=NearLines | None)
+    saved = saved_attributes(parameters, _near=NearLines | None)
     tables = tables_of("Lines", "weights", "noise", "intercept", "coef")
     _initial = "lines"
     captions: ClassVar[Mapping[str, str]] = {
@@ -205,32 +203,13 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "labels drawn from the model. If the model is right, both have the same distribution.",
     }
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Update the fit with a batch of rows.
-
-        The first batch is fitted as by :meth:`fit`. Every further batch moves the sums of EM
-        towards its own (stepwise EM); batches should be random subsets of all rows.
-
-        Parameters
-        ----------
-        X : array (n_samples, n_features), data frame, path, iterator of blocks, Dask or Table
-        y : array of shape (n_samples,) or column name
-        sample_weight : array of shape (n_samples,) or column name, optional
-            How often each row counts, in the same unit in every call.
-
-        Returns
-        -------
-        self
-        """
-        return self._partial_fit(X, y, sample_weight)
-
     def _families(self, start: Any) -> list[Family]:  # noqa: ARG002
         lines = Lines(self.noise_type == "separate", self.fit_intercept)
         return [Students.of(lines) if self.noise == "student" else lines]
 
     def _select_rows(self, rows: Rows) -> tuple[Rows, int]:
-        self._check_enough(rows.n)
         k = 1 if self.n_components == "auto" else int(self.n_components)
+        check_enough_rows(rows.n, k)
         unknowns = rows.n_features + self.fit_intercept
         check_unknowns(k, unknowns, round(max(rows.kept, rows.total)))
         self._near: NearLines | None = None
@@ -255,7 +234,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
             again = enough.all() and self.n_components != "auto"
             fit = self._fit_rows(rows, mixture if again else None, seed)
         self._store(fit, rows, n_outliers)
-        self._sums = None
 
     def _prediction(self) -> RowFunction:
         found, weights = self._mixture.values, self._mixture.weights
@@ -325,8 +303,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         """
         rng = np.random.default_rng(self._seed(random_state))
         if X is None:
-            n, family = check_whole("n_samples", n_samples, 1), self._mixture.family
-            lines: Any = family.base if isinstance(family, Students) else family
+            n, lines = check_whole("n_samples", n_samples, 1), self._mixture.base
             noise = rng.normal(size=(n, lines.q - 1))
             X = move_like(lines.centre + noise @ lines.root, self.coef_)
         else:
@@ -347,10 +324,9 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         return float(as_floats(self.noise_).max()) <= 1e-4 * float(rows.y.std() or 1.0)
 
     def _component_view(self, rows: RowSample) -> LinePicture:
-        parts = (self.weights_, self.coef_, self.intercept_, self.noise_)
-        labels = self._most_probable(rows, rows.y)
-        weights, coef, intercept, noise = map(as_floats, parts)
-        return LinePicture(weights, coef, intercept, noise, labels, self.degrees_of_freedom_)
+        found, labels = self._mixture.values, self._most_probable(rows, rows.y)
+        lines = (found["weights"], found["coef"], found["intercept"], found["noise"])
+        return LinePicture(*lines, labels, self.degrees_of_freedom_)
 
     def _fit_view(self, rows: RowSample) -> Distribution:
         drawn = self._residuals(rows, as_floats(self.sample(X=rows.given)[1]))

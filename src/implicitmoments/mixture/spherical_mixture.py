@@ -17,7 +17,7 @@ from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import spectrum_stats
-from implicitmoments.rows import Near, Rows
+from implicitmoments.rows import Rows
 from implicitmoments.validation import RandomState, whole, words
 
 
@@ -137,9 +137,7 @@ class SphericalMixture(GaussianEstimator):
     rows_per_block: int | None = None
 
     parameters = ("weights", "means", "variance")
-    saved: ClassVar[Mapping[str, Any]] = saved_attributes(
-        parameters, decoded_components_=Components | None, _near=Near | None
-    )
+    saved = saved_attributes(parameters, decoded_components_=Components | None)
     tables = tables_of("Components", "weights", "variance", "means")
     allowed: ClassVar[Mapping[str, list[Any]]] = {
         **GaussianEstimator.allowed,

@@ -28,17 +28,13 @@ class Chart:
     log_weights: Floats  # (k,)
     parameters: Parameters
     steps: Parameters  # (c, q, ·) of each array (c, ·) that is not known, c = 1 if shared
-
-    @property
-    def m(self) -> int:
-        """Number of free parameters."""
-        sizes = [len(steps) * int(steps.shape[1]) for steps in self.steps.values()]
-        return len(self.log_weights) - 1 + sum(sizes)
+    m: int
 
     def moved(self, size: float) -> tuple[Floats, Parameters]:
         """Return log weights (m, k) and parameters (m, c, ·) after one step each."""
         start = len(self.log_weights) - 1
-        logs = self.log_weights + size * np.eye(self.m, start + 1) * (np.arange(start + 1) < start)
+        logs = np.tile(self.log_weights, (self.m, 1))
+        logs[:start, :start] += size * np.eye(start)
         found = {name: np.stack([part] * self.m) for name, part in self.parameters.items()}
         for name, steps in self.steps.items():
             c, q = steps.shape[:2]
@@ -81,7 +77,9 @@ def standard_errors(
     1,000 parameters.
     """
     family = sample.family.plain().unshared()
-    chart = Chart(family, np.log(weights), parameters, family.steps(parameters))
+    steps = family.steps(parameters)
+    m = len(weights) - 1 + sum(part.shape[0] * part.shape[1] for part in steps.values())
+    chart = Chart(family, np.log(weights), parameters, steps, m)
     unknown = chart.values(chart.log_weights, parameters)
     unknown = {name: np.full(np.shape(part), np.nan) for name, part in unknown.items()}
     if chart.m > 1_000:

@@ -16,7 +16,14 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.mixture.family import TINY, Family, Parameters, Places
+from implicitmoments.mixture.family import (
+    TINY,
+    Family,
+    Parameters,
+    Places,
+    heavy_constant,
+    heavy_tails,
+)
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
@@ -105,7 +112,7 @@ class Students(Family):
         """Return the log densities of Student's t."""
         gaussian = self.base.logits(coefficients[..., self.linear], features[..., self.linear])
         freedom, peaks, constant = columns_at_end(coefficients, 6)[:3]
-        found: Array = coefficients[..., :1] + heavy(gaussian, peaks, freedom, self.base.d)
+        found: Array = coefficients[..., :1] + heavy_tails(gaussian, peaks, freedom, self.base.d)
         return found + constant
 
     def sum_features(
@@ -167,24 +174,6 @@ class Students(Family):
         half = parameters["freedom"][..., 0] / 2
         level += sizes * (half * np.log(half) - gammaln(half)) + half * sums[..., -1]
         return np.asarray(level)
-
-
-def heavy(gaussian: Array, peaks: Any, freedom: Any, p: int) -> Array:
-    """Return the log density of Student's t, but for a constant, from that of a Gaussian.
-
-    ``peaks`` are the largest Gaussian log densities, p the dimension of the noise.
-    """
-    xp = namespace_of(gaussian)
-    distances = 2 * (peaks - gaussian)
-    distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
-    found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
-    return found
-
-
-def heavy_constant(freedom: Any, p: int) -> Any:
-    """Return the constant that is missing there."""
-    half = freedom / 2
-    return gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)
 
 
 def columns_at_end(array: Array, n: int) -> list[Array]:

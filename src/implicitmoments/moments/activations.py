@@ -152,7 +152,7 @@ def integrate(function: Function, order: int, name: str = "the activation") -> F
         size = math.sqrt(max(float(np.mean(energy)) * reach, TINY))
     if not (math.isfinite(size) and max(energy[0], energy[-1]) <= 1e-7 * size**2):
         raise _not_integrable(name, "its mean square under N(0, 1) is not finite")
-    how: Any = {"epsabs": 1e-13 * size, "epsrel": 0.0, "norm": "max", "limit": 1_000}
+    how: Any = {"epsabs": 1e-12 * size, "epsrel": 0.0, "norm": "max", "limit": 3_000}
     coefficients, error = quad_vec(integrand, ends[0], ends[-1], points=ends[1:-1], **how)
     if not error <= 1e-7 * size:
         raise _not_integrable(name, "it has too many jumps, or is random")

@@ -251,7 +251,7 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
 
     every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
     """
-    W = move_like(whitener, window.noise)
+    W, k = move_like(whitener, window.noise), whitener.shape[1]
     step, J = to_numpy(window.steps[1]), to_numpy(window.noise)
 
     def measure(points: Array, weights: Weights) -> Sums:
@@ -259,9 +259,13 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
         squares = window.images(points)[2]
         p = squares @ W
         ones = xp.ones_like(points[:, :1]) if c is None else c[:, None]
-        weighted = xp.matrix_transpose(p * ones)
+        weighted, pairs = xp.matrix_transpose(p * ones), pair_rows(p)
+        cube = xp.zeros((k, pairs.shape[1]), dtype=p.dtype, device=p.device)
+        for a in range(0, k, 16):  # pairs from (a, a) on are enough for a panel of rows
+            first, last = a * k - a * (a - 1) // 2, min(a + 16, k)
+            cube[a:last, first:] = weighted[a:last, :] @ pairs[:, first:]
         return {
-            "cube": weighted @ pair_rows(p),
+            "cube": cube,
             "products": weighted @ squares,
             "mean": xp.sum(weighted, axis=1),
             "square": xp.matrix_transpose(points * ones) @ points,
@@ -270,15 +274,15 @@ def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats
 
     def assemble(means: Sums) -> Floats:
         m = {name: np.asarray(to_numpy(mean), dtype=np.float64) for name, mean in means.items()}
-        mean, (i, j) = m["mean"], np.triu_indices(whitener.shape[1])
-        cube = np.empty((len(mean),) * 3)
-        cube[:, i, j] = cube[:, j, i] = m["cube"]
+        mean, (a, b, c) = m["mean"], np.sort(np.indices((k, k, k)), axis=0)
+        cube = m["cube"][a, b * k - b * (b - 1) // 2 + c - b]
         A, pxx = ((each @ step).reshape(-1, *J.shape) for each in (whitener.T, m["products"]))
         pxx = pxx + mean[:, None, None] * J
         AJ, JA = A @ J, J @ A
         H = -12 * pxx + 24 * JA @ m["square"] - 8 * m["mass"] * JA @ J
-        lower = np.einsum("aij,bjk,cki->abc", AJ, A, H, optimize=True)
-        traces = np.einsum("aij,bji->ab", AJ, AJ, optimize=True)
+        AJA = np.tensordot(AJ, A, axes=((2,), (1,)))  # (a, i, b, k)
+        lower = np.tensordot(AJA, H, axes=((1, 3), (2, 1)))
+        traces = np.tensordot(AJ, AJ, axes=((1, 2), (2, 1)))
         return symmetrise(cube + lower + 6 * traces[:, :, None] * mean)
 
     return rows.average([6], measure, window.width).map(assemble)
@@ -306,8 +310,7 @@ def refine(array: Floats, start: Floats) -> tuple[Floats, Floats]:
 
     def apply(vectors: Floats) -> Floats:
         once = (array.reshape(k * k, k) @ vectors).reshape(k, k, k)
-        twice: Floats = np.einsum("abi,bi->ai", once, vectors)
-        return twice
+        return np.asarray(np.einsum("abi,bi->ai", once, vectors))
 
     for _ in range(50):  # about 12 are needed; more only where noise exceeds the components
         left, _, right = np.linalg.svd(apply(vectors))
@@ -333,8 +336,7 @@ def half_components(
     array = np.einsum("abc,ax,by,cz->xyz", sixth, down, down, down, optimize=True)
     vectors, values = refine(array, U)
     drift = (own - fourth) @ W
-    moved: Floats = ((V * roots) @ up + drift - V @ (V.T @ drift)) @ (vectors * values)
-    return moved
+    return np.asarray(((V * roots) @ up + drift - V @ (V.T @ drift)) @ (vectors * values))
 
 
 def read_vectors(
@@ -351,8 +353,7 @@ def read_vectors(
     directions, ratios = left[:, :, 0], sizes[:, 1:2].sum(axis=1) / np.maximum(sizes[:, 0], TINY)
     height = low.frames[0].height
     if height is not None:
-        first = directions[:, :1]
-        first = np.where(np.abs(first) < SMALL, SMALL, first)
+        first = np.where(np.abs(directions[:, :1]) < SMALL, SMALL, directions[:, :1])
         return directions * (height / low.frames[0].scale) / first, ratios
     near = fit_squares(directions, low.second)
     far = fit_squares(squares_of(window, directions), fourth)
@@ -375,18 +376,17 @@ def find_signs(
     :math:`u_i` it has the vectors with their signs. If the data carry no information about
     that order, :math:`M_1 = \sum_i w_i v_i` determines the signs of independent vectors.
     """
-    k, problem = len(vectors), rows.problem
     if rows.frame.height is not None:
-        return np.ones(k)
-    if problem.has_order(3):
+        return np.ones(len(vectors))
+    if rows.problem.has_order(3):
         whitened = window.keep(move_like(np.ascontiguousarray(whitener.T), window.noise))
         third = rows.forms(whitened, [(1, 2)])[1, 2]
         along = third.map(lambda m: np.sum((to_numpy(m) @ U).T * vectors, axis=1))
-    elif problem.has_order(1) and k <= rows.frame.p:
+    elif rows.problem.has_order(1) and len(vectors) <= rows.frame.p:
         first = rows.forms(window, [(0, 1)])[0, 1]
         along = first.map(lambda m: np.linalg.lstsq(vectors.T, to_numpy(m)[0], rcond=None)[0])
     else:
-        return np.zeros(k)
+        return np.zeros(len(vectors))
     noise_of = math.sqrt(float(np.mean(along.half_difference**2)))
     # beyond three standard errors a sign is known
     return np.where(np.abs(along.value) > 3 * noise_of, np.sign(along.value), 0.0)

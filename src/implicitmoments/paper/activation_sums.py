@@ -17,7 +17,6 @@ from implicitmoments.paper.estimation import (
 )
 from implicitmoments.paper.projections import Floats
 
-ROUNDING = 1e-12  # of a cosine that is 0
 LARGEST_DEGREE = 60  # tails of ReLU fall slowly; no number of rows suffices at such degrees
 
 
@@ -93,7 +92,7 @@ def cosine(frequency: float, phase: float = 0.0) -> Activation:
     def coefficient(t: int) -> float:
         size = math.exp(-(frequency**2) / 2) * frequency**t / math.sqrt(math.factorial(t))
         turned = math.cos(phase + t * math.pi / 2)
-        return size * turned if abs(turned) > ROUNDING else 0.0
+        return size * turned if abs(turned) > 1e-12 else 0.0  # a cosine that is 0, rounded
 
     mean_square = (1 + math.cos(2 * phase) * math.exp(-2 * frequency**2)) / 2
     return Activation(coefficient, mean_square)

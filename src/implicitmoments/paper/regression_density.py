@@ -25,7 +25,6 @@ from implicitmoments.paper.projections import Floats
 from implicitmoments.paper.spherical_density import DensityHypothesis, check_distance
 
 LARGEST_DEGREE = 40  # of the expansion; 1/sigma² log(1/epsilon) is easily beyond reach
-NORMS = 21  # norms of regressors, from 0 to B, at which the truncation error is evaluated
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +144,8 @@ def degree_for_regressions(B: float, sigma: float, epsilon: float) -> int:
     >>> [degree_for_regressions(0.5, 0.5, epsilon) for epsilon in (1.0, 0.5, 0.25)]
     [4, 10, 16]
     """
+    norms = np.linspace(0.0, B, 21)
     for degree in range(2, LARGEST_DEGREE + 1, 2):
-        norms = (B * i / (NORMS - 1) for i in range(NORMS))
         if max(tail_norm(beta, sigma, degree) for beta in norms) <= epsilon / 2:
             return degree
     raise ValueError(

@@ -19,8 +19,6 @@ from implicitmoments.paper.projections import Floats
 
 SAMPLER = 6  # the proof replaces epsilon by epsilon/6 to account for clipping and sampling
 LARGEST_DEGREE = 40  # no number of rows suffices at such degrees
-PROPOSALS = 1_000  # of rejection sampling, at a time
-ROUNDS = 100  # without a single accepted proposal, in a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +51,14 @@ class DensityHypothesis:
     def sample(self, n: int, rng: np.random.Generator) -> Floats:
         """Draw n points: x ~ G is accepted with probability R'(x)/A, about 1/A of all."""
         accepted: list[Floats] = []
-        missing, empty = n, 0
+        missing, empty, at_a_time = n, 0, 1_000
         while missing > 0:
-            proposed = self.center + self.scale * rng.normal(size=(PROPOSALS, len(self.center)))
-            kept = rng.random(PROPOSALS) * self.clip < self.clipped_ratio(proposed)
+            proposed = self.center + self.scale * rng.normal(size=(at_a_time, len(self.center)))
+            kept = rng.random(at_a_time) * self.clip < self.clipped_ratio(proposed)
             accepted.append(proposed[kept][:missing])
             missing -= len(accepted[-1])
             empty = 0 if kept.any() else empty + 1
-            if empty == ROUNDS:
+            if empty == 100:  # rounds in a row
                 raise ValueError("the estimate of F/G is nowhere positive; use more rows")
         return np.concatenate(accepted)
 

@@ -4,7 +4,7 @@
 ``for block in rows.blocks(): total += measure(block)``.
 """
 
-from implicitmoments.rows.dask_table import DaskTable, is_dask, map_rows, rows_of
+from implicitmoments.rows.dask_table import DaskTable, map_rows, rows_of
 from implicitmoments.rows.draws import DrawPurpose, Integers, RowDraws, draw_numbers
 from implicitmoments.rows.file_table import FileTable, open_file
 from implicitmoments.rows.inputs import CheckpointPath, check_n_features, open_rows

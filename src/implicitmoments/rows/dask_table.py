@@ -7,7 +7,6 @@ from functools import cached_property, partial, reduce
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-import array_api_compat
 import numpy as np
 
 from implicitmoments.arrays import Array, Floats, as_real_array, threads_for_folds
@@ -30,17 +29,6 @@ from implicitmoments.rows.table import (
 
 DaskArray: TypeAlias = Any  # Dask ships no types
 Columns: TypeAlias = Sequence[Hashable] | None
-
-
-def is_dask(value: Any) -> bool:
-    """Return whether a value is a Dask array or DataFrame; Dask need not be installed.
-
-    Examples
-    --------
-    >>> is_dask([[1.0, 2.0]])
-    False
-    """
-    return bool(array_api_compat.is_dask_array(value)) or hasattr(value, "to_dask_array")
 
 
 def dask(name: str = "") -> Any:

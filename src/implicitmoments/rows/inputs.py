@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from implicitmoments.arrays import (
     LARGEST,
     check_unmasked,
+    is_dask,
     refuse_large,
     sizes_of,
     threads_for_folds,
@@ -23,7 +24,7 @@ from implicitmoments.arrays import (
 )
 from implicitmoments.notes import InputError
 from implicitmoments.rows.checkpoint import open_checkpoint
-from implicitmoments.rows.dask_table import DaskTable, is_dask
+from implicitmoments.rows.dask_table import DaskTable
 from implicitmoments.rows.file_table import open_file, spool_blocks
 from implicitmoments.rows.rows import Census, Drawn, Rows
 from implicitmoments.rows.table import (

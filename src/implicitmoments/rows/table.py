@@ -396,7 +396,6 @@ def checked_block(given: Mapping[str, Any], first_row: int = 0, n: int | None = 
         label = ARGUMENTS.get(name, name)
         array = as_real_array(column, label, 2 if name == "x" else 1)
         check_finite(array, label, first_row)
-        namespace_of(x, array)
         if array.shape[0] != n:
             values = {"name": label, "n_rows": int(array.shape[0]), "expected": n}
             raise InputError("wrong_length", "{name} has {n_rows} rows, not {expected}", **values)
@@ -460,9 +459,9 @@ def check_cells(name: str, columns: Mapping[str, Any], first: int = 0, check: An
                 check(0.0 if cell is None else cell)
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
-                template = "{name}: column {column!r} holds {cell!r} in row {row} (from 0); "
-                template += "an argument must be a number or a string of a number: leave out or "
-                template += "encode categories; CSV files have `sep`, `decimal` and `na_values`"
+                template = "{name}: column {column!r} holds {cell!r} in row {row} (counted from "
+                template += "0); each argument must be a number or the string of a number: encode "
+                template += "or leave out text; CSV files have `sep`, `decimal` and `na_values`"
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, **values) from None
