@@ -145,7 +145,7 @@ class SymmetricChain:
         xp = namespace_of(points)
         carried = [xp.ones_like(points[:, :1])]
         for n, step in enumerate(self.steps, start=1):
-            # x ⊗ x is symmetric: half of its entries are enough
+            # x ⊗ x is symmetric: half of it is enough, where the first step is the identity
             paired = n == 2 and self.dim(1) == self.p
             joined = pair_rows(points) if paired else outer_rows(carried[-1], points)
             image = joined @ xp.matrix_transpose(self._second_on_pairs if paired else step)
