@@ -1,13 +1,14 @@
 """Rows in files and on Dask: reading rates, and fits of large files with their memory.
 
-    python benchmarks/scale.py [reading fit passes dask device] [--old SRC] [--quick] …
+    python benchmarks/scale.py [reading fit passes report dask device] [--old SRC] [--quick] …
 
 ``reading`` passes over a file of a mixture in 16 columns and sums them up. ``fit`` fits a mixture
 of 10 spherical Gaussians to an .npy file; each in a process of its own, whose peak of memory is
 told. ``passes`` compares one pass of EM over an .npy file with reading it and the two matrix
-products of a pass, in seconds of the processor. ``dask`` fits rows in partitions on this machine,
-and ``device`` tensors on a GPU where there is one. Other seconds are those of the clock. Files are
-kept in the folder for temporary files while the benchmark runs.
+products of a pass, in seconds of the processor. ``report`` writes the page of 6 groups in 4
+columns and tells its kilobytes. ``dask`` fits rows in partitions on this machine, and ``device``
+tensors on a GPU where there is one. Other seconds are those of the clock. Files are kept in the
+folder for temporary files while the benchmark runs.
 """
 
 from __future__ import annotations
@@ -114,6 +115,16 @@ def em_pass(path: str) -> Figures:
     return {"pass": seconds, "reading and products": bare, "ratio": seconds / bare}
 
 
+def report(path: str) -> Figures:
+    """Write the report of a mixture."""
+    import implicitmoments as im  # noqa: PLC0415
+
+    model = im.GaussianMixture(6, covariance_type="diag", random_state=0).fit(path)
+    clock, page = process_time(), Path(path).with_suffix(".html")
+    im.report.write_report(model, path, path=page)
+    return {"seconds": process_time() - clock, "kB": page.stat().st_size / 1_000}
+
+
 def dask_fit(path: str) -> Figures:
     """Fit a mixture to partitions of the rows, by threads of this process."""
     import dask.array as da  # noqa: PLC0415
@@ -171,6 +182,11 @@ def pass_case(case: Case) -> Figures:
     return alone(em_pass, "npy", 400, int(case.setting.split()[1]), WIDE_K)
 
 
+def report_case(case: Case) -> Figures:
+    """Measure a report of rows in 4 columns."""
+    return alone(report, "npy", 32 * int(case.setting.replace(",", "")) // 10**6, 4, 6)
+
+
 def dask_case(case: Case) -> Figures:
     """Measure a fit on Dask."""
     return alone(dask_fit, "npy", MEGABYTES[case.setting])
@@ -206,6 +222,7 @@ TABLES = {
     "reading": Table(READING, both_editions(read_case), show, warm_up, 3, READING[:3]),
     "fit": Table(list(MEGABYTES), both_editions(fit_case), show, warm_up, 1, ["100 MB"]),
     "passes": Table(["d 30", "d 100"], both_editions(pass_case), show, warm_up, 3, ["d 100"]),
+    "report": Table(["1,000,000"], both_editions(report_case), show, warm_up, 1),
     "dask": Table(["100 MB", "1 GB"], both_editions(dask_case), show, warm_up, 1, ["100 MB"]),
     "device": Table(["1 GB"], both_editions(device_case), show, warm_up, 1, ["100 MB"]),
 }

@@ -58,6 +58,8 @@ REFUSED = {  # words of the command, and what the error names
     "score REGRESSIONS rows.csv": "price",
     "sample CLUSTERS": "sample",
     "compare MIXTURE REGRESSIONS rows.csv": "RegressionMixture",
+    "compare REGRESSIONS OTHER lines.csv": "RegressionMixture",
+    "compare REGRESSION-DENSITY DENSITY lines.csv": "SphericalMixtureDensity",
     "report MIXTURE none.csv": "none.csv",
 }
 

@@ -196,7 +196,7 @@ def compare_files(
 ) -> None:
     """Print which of two models describes rows better, and by how much."""
     models = [load(first), load(second)]
-    quantity = check_comparable(*models)
+    quantity = check_comparable(models, options["y"])
     likelihoods = Likelihoods(models)
     with on_disk(files) as paths, ExitStack() as stack:
         opened = [open_for_model(model, paths, options, labelled=True) for model in models]
@@ -220,21 +220,26 @@ def compare_files(
     )
 
 
-def check_comparable(one: Any, other: Any) -> str:
-    """Return what two models are compared by; raise if they measure different things."""
-    quantity, kinds = quantity_of(one), [type(one).__name__, type(other).__name__]
-    same = (quantity, one.density_of_labels) == (quantity_of(other), other.density_of_labels)
-    if not one.density_of_labels:  # densities of the same columns
-        same = same and set(column_names(one)) == set(column_names(other))
-    if not same:
+def check_comparable(models: Sequence[Any], y: str | None) -> str:
+    """Return what models are compared by; raise if they measure different things."""
+    measured = [(quantity_of(model), *measured_columns(model, y)) for model in models]
+    if measured[0] != measured[1]:
         raise InputError(
             "models_not_comparable",
             "the scores of {one} and {other} are of different columns or of different kinds, and "
             "cannot be compared",
-            one=kinds[0],
-            other=kinds[1],
+            one=type(models[0]).__name__,
+            other=type(models[1]).__name__,
         )
-    return quantity
+    return measured[0][0]
+
+
+def measured_columns(model: Any, y: str | None) -> tuple[set[str], bool]:
+    """Return the columns that a model scores, and whether others are given."""
+    labels = {y or getattr(model, "columns_in_", {}).get("target", "y")}
+    if model.density_of_labels:
+        return labels, True
+    return {*column_names(model)} | (labels if model.labelled else set()), False
 
 
 def sample_file(path: Path, n_samples: int, seed: int | None, output: Path | None) -> None:

@@ -430,15 +430,14 @@ def largest_degree(
     A subspace needs the even order 2n, or the odd order below it. With biases there are moments of
     every order, unless the activation is linear.
     """
-    if not any(map(activation.has_order, range(2, HIGHEST_DEGREE + 1))):
+    has = activation.has_order
+    if not any(map(has, range(2, HIGHEST_DEGREE + 1))):
         template = "{name} is linear, and so is a sum of it; use linear regression"
         raise InputError("activation_linear", template, name=activation.name)
     if biased:
         return at_most
     # a degree needs a moment of its own order or of the next, if it is odd
-    missing = (
-        n for n in range(1, at_most + 1, 2) if not any(map(activation.has_order, (n, n + 1)))
-    )
+    missing = (n for n in range(1, at_most + 1, 2) if not (has(n) or has(n + 1)))
     largest = next(missing, at_most + 1) - 1
     if largest < least:
         values = {"order": largest + 1, "after": largest + 2, "degree": least, "largest": largest}

@@ -145,11 +145,21 @@ class SymmetricChain:
         xp = namespace_of(points)
         carried = [xp.ones_like(points[:, :1])]
         for n, step in enumerate(self.steps, start=1):
-            image = outer_rows(carried[-1], points) @ xp.matrix_transpose(step)
+            # x ⊗ x is symmetric: half of it is enough, where the first step is the identity
+            paired = n == 2 and self.dim(1) == self.p
+            joined = pair_rows(points) if paired else outer_rows(carried[-1], points)
+            image = joined @ xp.matrix_transpose(self._second_on_pairs if paired else step)
             if n > 1:
                 image -= (n - 1) * (carried[-2] @ xp.matrix_transpose(self.contractions[n - 2]))
             carried.append(image)
         return carried
+
+    @cached_property
+    def _second_on_pairs(self) -> Array:
+        """The second step on products of coordinates i ≤ j, (k_2, p (p + 1) / 2)."""
+        every = SymmetricMatrices.over(SymmetricChain(self.steps[:1], self.noise))
+        turned = namespace_of(self.noise).matrix_transpose(every.steps[1])
+        return (self.steps[1] @ turned) * every.factors[None, :]
 
     def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
         r"""Return the matrix of M_{a+b} on U_a × U_b, a ≤ b.
@@ -262,8 +272,7 @@ class SymmetricMatrices(SymmetricChain):
     @cached_property
     def factors(self) -> Array:
         """Factors of the products of two coordinates of a point."""
-        i, j = np.triu_indices(self.p)
-        return move_like(np.where(i == j, 1.0, math.sqrt(2.0)), self.noise)
+        return namespace_of(self.noise).sum(self.steps[1], axis=1)
 
     def images(self, points: Array) -> list[Array]:
         r"""Return 1, points (n, p), and coordinates of :math:`x x^\top - J`."""

@@ -131,10 +131,8 @@ def find_components(problem: HermiteProblem, k: int, seed: int = 0) -> Component
         view = replace(view, lower=estimate_moments(view, k, 4))
     low = find_frame(view, k)
     if k == 1 and problem.uniform:
-        vector, first, second = (
-            problem.original_vectors(to_numpy(each.center)[None]) for each in low.frames
-        )
-        error, sure = np.linalg.norm(first - second, axis=1) / 2, np.ones(1, dtype=bool)
+        vector, one, two = (problem.original_vectors(to_numpy(f.center)[None]) for f in low.frames)
+        error, sure = np.linalg.norm(one - two, axis=1) / 2, np.ones(1, dtype=bool)
         return Components(np.ones(1), vector, sure, error, Notes(), vector, np.empty(0), 0.0)
     # squares of vectors in a space of fewer dimensions are linearly dependent
     room = math.comb(low.rank + problem.uniform + 1, 2)

@@ -439,8 +439,7 @@ def estimate_moments(
         moment = view.positive_moment(window, odd=odd)
         # Its top directions. Those above the noise enter the moments; the next step uses more.
         vectors, top = leading_subspace(moment, 2 * n - odd, k, subspace, symmetry)
-        all_kept = min(k, window.dim(n))
-        ranks.append(top.rank if drop_noise and not (odd and n == 1) else all_kept)
+        ranks.append(top.rank if drop_noise and not (odd and n == 1) else min(k, window.dim(n)))
         narrow = n == 1 or (n == levels and not wide)
         width = min(k if narrow else OVERSAMPLING * k, window.dim(n))
         basis = namespace_of(vectors).matrix_transpose(vectors[:, :width])
@@ -452,8 +451,7 @@ def estimate_moments(
         if problem.reduces and n < levels:  # what is known leaves the weights of higher orders
             known = [split for split in splits if split[1] <= n]
             view = replace(view, lower=_moments_on(view, k, chain, known, ranks))
-    found = _moments_on(view, k, chain, splits, ranks)
-    return replace(found, steps=tuple(reports))
+    return replace(_moments_on(view, k, chain, splits, ranks), steps=tuple(reports))
 
 
 def _moments_on(
