@@ -269,7 +269,7 @@ def array_part(
     def tables(columns: list[str], size: int) -> Iterator[Numbers]:
         at = [every.index(name) for name in columns]
         for rows in blocks(range(shape[0]), max(step, size // step * step)):
-            table = np.array(array[rows.start : rows.stop], order="C")
+            table = np.asarray(array[rows.start : rows.stop])
             yield table if columns == every else table[:, at]
             release_pages(getattr(array, "_mmap", None))
 
