@@ -250,8 +250,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         # the polynomial is a start and a check, for which a sample is enough.
         p, d = min(k, problem.n_features), problem.n_features
         some = problem.of(sample_for(problem.rows, p * (d - p))) if self.refine else problem
-        n_turns, found = 2 if self.refine else 3, None
-        fitted = fit_polynomial(some, k, degrees, positive=self.positive, n_turns=n_turns)
+        fitted, found = fit_polynomial(some, k, degrees, positive=self.positive), None
         # 2. The network itself by least squares, from the span that the moments determine.
         if self.refine:
             found = find_network(

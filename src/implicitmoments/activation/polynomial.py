@@ -295,7 +295,6 @@ def fit_polynomial(
     degrees: Sequence[int],
     *,
     positive: bool,
-    n_turns: int = 3,
     most_features: int = 300,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components; degrees are compared by held-out error.
@@ -304,13 +303,11 @@ def fit_polynomial(
     ----------
     degrees : sequence of int
         In increasing order.
-    n_turns : int
-        Steps that turn the span; one is enough for a start of a network.
     most_features : int
         Of the least squares: so many are solved in a second for all folds and ridges.
     """
     how = moment_options(problem, k, degrees[-1], positive=positive)
-    view, first = find_span(problem, how, n_turns)
+    view, first = find_span(problem, how)
     # subspaces of symmetric tensors within the span, from moments of all rows
     fold = estimate_moments(view, **how)
     most = min(problem.rows.total / ROWS_PER_UNKNOWN, most_features)
@@ -320,7 +317,7 @@ def fit_polynomial(
 
 
 def find_span(
-    problem: ActivationSumProblem, how: Mapping[str, Any], n_turns: int
+    problem: ActivationSumProblem, how: Mapping[str, Any]
 ) -> tuple[FramedRows, ImplicitMoments | None]:
     r"""Return the rows in the span of the directions.
 
@@ -334,7 +331,7 @@ def find_span(
     sample = problem.of(sample_for(problem.rows, p * (d - p)))
     view, first = first_view(sample, how), None
     rough = {**how, "order": min(how["order"], 4), "wide": False}
-    for rows in [*[sample.rows] * (n_turns - 1), problem.rows]:
+    for rows in (sample.rows, sample.rows, problem.rows):
         fold = estimate_moments(view, **rough)
         features = Features.of(fold, problem, rough["order"], how["k"])
         products = mean_products(sample.rows, features.columns, 4 * len(features), "turns")
