@@ -92,12 +92,12 @@ def test_standard_errors_are_those_of_linear_least_squares():
     fitted = fit_network(rows, network)
     J = _jacobian(fitted.network, rows.points)
     covariance = fitted.loss * np.linalg.pinv(J.T @ J)
-    errors = standard_errors(rows, fitted)
+    weights, directions, biases = standard_errors(rows, fitted)
     by_unit = np.diag(covariance)[K:].reshape(K, D + 1)
-    np.testing.assert_allclose(errors.weights**2, np.diag(covariance)[:K], rtol=0.02)
-    np.testing.assert_allclose(errors.directions**2, by_unit[:, :D].sum(axis=1), rtol=0.02)
-    np.testing.assert_allclose(errors.biases**2, by_unit[:, D], rtol=0.02)
-    assert np.isfinite(errors.directions).all()
+    np.testing.assert_allclose(weights**2, np.diag(covariance)[:K], rtol=0.02)
+    np.testing.assert_allclose(directions**2, by_unit[:, :D].sum(axis=1), rtol=0.02)
+    np.testing.assert_allclose(biases**2, by_unit[:, D], rtol=0.02)
+    assert np.isfinite(directions).all()
 
 
 def test_gains_of_candidates_have_the_square_of_the_units_of_labels():

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
-from implicitmoments.activation import Features
-from implicitmoments.activation.polynomial import first_view, moment_options, turn_span
+from implicitmoments.activation.polynomial import (
+    Features,
+    first_view,
+    moment_options,
+    turn_span,
+)
 from implicitmoments.moments import ActivationSumProblem
 from implicitmoments.moments.chain import Frame
 from implicitmoments.paper.projections import hermite_dense

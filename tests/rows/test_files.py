@@ -173,6 +173,11 @@ def test_quoted_line_breaks_beyond_the_first_megabyte(tmp_path):
         ("a;b\n1,5;-9\n1,25;2\n", {"na_values": ["-9"], "drop_missing": True}, [[1.25, 2]]),
         ("a,b\n1,\n,2\n3,4\n", {"drop_missing": True}, [[3, 4]]),
         ("a,b\n1,NA\n3,4\n", {"keep_missing": True}, [[1, np.nan], [3, 4]]),
+        (
+            ",a,b,b\n0,1,2,3\n1,3,4,5\n",
+            {"columns": ["a"]},
+            [[1], [3]],
+        ),  # as pandas writes its index
     ],
 )
 def test_text_files(tmp_path, text, options, expected):

@@ -2,13 +2,5 @@
 
 from implicitmoments.activation.estimator import ActivationSumRegressor
 from implicitmoments.activation.network import Network, fit_network
-from implicitmoments.activation.polynomial import Features, Polynomial, fit_polynomial
 
-__all__ = [
-    "ActivationSumRegressor",
-    "Features",
-    "Network",
-    "Polynomial",
-    "fit_network",
-    "fit_polynomial",
-]
+__all__ = ["ActivationSumRegressor", "Network", "fit_network"]

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from implicitmoments.activation.network import (
     FittedNetwork,
     Network,
-    StandardErrors,
     fit_network,
     sample_for,
     standard_errors,
@@ -27,13 +26,14 @@ from implicitmoments.activation.polynomial import (
     fit_polynomial,
 )
 from implicitmoments.activation.search import find_network, in_memory
-from implicitmoments.arrays import Array, move_like, to_numpy
+from implicitmoments.arrays import Array, Floats, move_like, to_numpy
 from implicitmoments.estimator import (
     FEATURES,
     Check,
     FittedEstimator,
     as_floats,
     column_names,
+    counted,
 )
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.moments.activations import (
@@ -250,8 +250,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         # the polynomial is a start and a check, for which a sample is enough.
         p, d = min(k, problem.n_features), problem.n_features
         some = problem.of(sample_for(problem.rows, p * (d - p))) if self.refine else problem
-        n_turns, found = 2 if self.refine else 3, None
-        fitted = fit_polynomial(some, k, degrees, positive=self.positive, n_turns=n_turns)
+        fitted, found = fit_polynomial(some, k, degrees, positive=self.positive), None
         # 2. The network itself by least squares, from the span that the moments determine.
         if self.refine:
             found = find_network(
@@ -367,12 +366,11 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         network = choose_signs(best.network.take(order), problem.parity)
         errors = standard_errors(problem.rows, replace(best, network=network))
         given: Callable[..., Any] = partial(move_like, other=problem.rows.like)
-        self.weights_, self.weight_errors_ = given(network.weights), given(errors.weights)
+        self.weights_, self.weight_errors_ = given(network.weights), given(errors[0])
         self.directions_ = given(problem.original_vectors(network.directions))
-        self.direction_errors_ = given(errors.directions)
-        biases = network.biases
+        self.direction_errors_, biases = given(errors[1]), network.biases
         self.biases_ = None if biases is None else given(biases)
-        self.bias_errors_ = None if biases is None else given(errors.biases)
+        self.bias_errors_ = None if biases is None else given(errors[2])
         arrays = {"weights": self.weights_, "biases": self.biases_}
         self.network_ = replace(network, directions=given(network.directions), **arrays)
         self.n_iter_, self.converged_ = max(1, len(best.history) - 1), best.converged
@@ -384,14 +382,13 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self.stats_["hypothesis"] = "network"
-        self.notes_ = Notes([*self.notes_, *self._network_notes(errors)])
+        self.notes_ = Notes([*self.notes_, *self._network_notes(errors[1])])
 
-    def _network_notes(self, errors: StandardErrors) -> Iterator[Note]:
+    def _network_notes(self, errors: Floats) -> Iterator[Note]:
         """Yield what may be wrong with the network, and what is not identified."""
         if self.stats_["unexplained"]:
             yield Note("residuals_explained", {"share": self.stats_["unexplained"]})
-        free = np.flatnonzero(np.isnan(errors.directions)).tolist()
-        if free:
+        if free := np.flatnonzero(np.isnan(errors)).tolist():
             yield Note("directions_not_identified", {"which": free, "what": "directions"})
         if self.stats_["hypothesis"] == "polynomial":
             yield Note("polynomial_predicts")
@@ -403,9 +400,8 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
     def _title(self) -> str:
         if self._predicts_by() == "polynomial":
             return f"a polynomial of degree {self.degree_}"
-        k = self._k()
         kind = "positive" if self.positive else "signed"
-        return "one activation" if k == 1 else f"a {kind} sum of {k:,} activations"
+        return f"a {kind} sum of {counted(self._k(), 'activation')}"
 
     def _predicts_by(self) -> str:
         return str(self.stats_.get("hypothesis", "model"))

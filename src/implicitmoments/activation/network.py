@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -313,16 +313,12 @@ def _sum_slope(network: Network, block: Block) -> Sums:
     }
 
 
-class StandardErrors(NamedTuple):
-    """Standard errors of components; NaN where a direction can turn without changing the sum."""
+def standard_errors(rows: Rows, fitted: FittedNetwork) -> Floats:
+    r"""Return standard errors of weights, directions (lengths) and biases, (3, k).
 
-    weights: Floats  # (k,)
-    directions: Floats  # (k,), lengths
-    biases: Floats  # (k,); not those of a network without biases
-
-
-def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
-    r"""Invert the curvature on a sample: the covariance is :math:`s^2 (J^\top J)^{-1}`."""
+    NaN where a direction can turn without changing the sum; biases count if there are any. The
+    covariance is :math:`s^2 (J^\top J)^{-1}`, of the curvature on a sample.
+    """
     network = fitted.network
     (k, q), d = network.units.shape, network.directions.shape[1]
     curvature = mean_curvature(sample_for(rows, k + k * q), network)
@@ -342,5 +338,4 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> StandardErrors:
     variances = noise * inverse / root**2
     of_units = variances[k:].reshape(k, q)
     turns = np.maximum(of_units[:, :d].sum(axis=1) - noise / largest[1], 0.0)
-    found = np.sqrt([variances[:k], turns, of_units[:, -1]])
-    return StandardErrors(*np.where(free, np.nan, found))
+    return np.where(free, np.nan, np.sqrt([variances[:k], turns, of_units[:, -1]]))

@@ -15,7 +15,6 @@ from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
-from array_api_compat import device
 
 from implicitmoments.activation.network import (
     ROWS_PER_UNKNOWN,
@@ -153,28 +152,25 @@ class Features:
         return {m: forms for m, forms in found.items() if forms.any()}
 
     @cached_property
-    def _maps(self) -> dict[int, tuple[slice, Floats]]:
-        """For each order the features that have it, and a map to them from products of images."""
-        maps = {}
+    def matrix(self) -> Floats:
+        """Map from products of images, order by order, to features: (products, features)."""
+        parts = []
         for m, forms in self.forms.items():
-            (used,) = np.nonzero(forms.any(axis=(1, 2)))
-            own = slice(int(used[0]), int(used[-1]) + 1)
-            matrix = forms[own]
             if m % 2 == 0:  # products (j, i) of an image with itself join those (i, j), i < j
-                i, j = np.triu_indices(matrix.shape[1])
-                matrix = matrix[:, i, j] + np.where(i < j, matrix[:, j, i], 0.0)
-            maps[m] = own, np.ascontiguousarray(matrix.reshape(len(matrix), -1).T)
-        return maps
+                i, j = np.triu_indices(forms.shape[1])
+                parts.append(forms[:, i, j] + np.where(i < j, forms[:, j, i], 0.0))
+            else:
+                parts.append(forms.reshape(len(self), -1))
+        return np.ascontiguousarray(np.concatenate(parts, axis=1).T)
 
     def evaluate(self, x: Array) -> Array:
         """Return the features of points (n, d), as (n, len(self))."""
         images = self.chain.images(self.frame.points(x))
-        found = namespace_of(x).zeros((x.shape[0], len(self)), dtype=x.dtype, device=device(x))
-        for m, (own, matrix) in self._maps.items():
-            a, b = split_order(m)
-            products = pair_rows(images[a]) if a == b else outer_rows(images[a], images[b])
-            found[:, own] += products @ move_like(matrix, x)
-        return found
+        products = [
+            pair_rows(images[a]) if a == b else outer_rows(images[a], images[b])
+            for a, b in map(split_order, self.forms)
+        ]
+        return namespace_of(x).concat(products, axis=1) @ move_like(self.matrix, x)
 
     def polynomial(self, coefficients: Floats, low: float, high: float) -> Polynomial:
         """Return a linear combination of features as a hypothesis."""
@@ -299,7 +295,6 @@ def fit_polynomial(
     degrees: Sequence[int],
     *,
     positive: bool,
-    n_turns: int = 3,
     most_features: int = 300,
 ) -> FittedPolynomial:
     """Fit the hypothesis of k components; degrees are compared by held-out error.
@@ -308,13 +303,11 @@ def fit_polynomial(
     ----------
     degrees : sequence of int
         In increasing order.
-    n_turns : int
-        Steps that turn the span; one is enough for a start of a network.
     most_features : int
         Of the least squares: so many are solved in a second for all folds and ridges.
     """
     how = moment_options(problem, k, degrees[-1], positive=positive)
-    view, first = find_span(problem, how, n_turns)
+    view, first = find_span(problem, how)
     # subspaces of symmetric tensors within the span, from moments of all rows
     fold = estimate_moments(view, **how)
     most = min(problem.rows.total / ROWS_PER_UNKNOWN, most_features)
@@ -324,7 +317,7 @@ def fit_polynomial(
 
 
 def find_span(
-    problem: ActivationSumProblem, how: Mapping[str, Any], n_turns: int
+    problem: ActivationSumProblem, how: Mapping[str, Any]
 ) -> tuple[FramedRows, ImplicitMoments | None]:
     r"""Return the rows in the span of the directions.
 
@@ -338,7 +331,7 @@ def find_span(
     sample = problem.of(sample_for(problem.rows, p * (d - p)))
     view, first = first_view(sample, how), None
     rough = {**how, "order": min(how["order"], 4), "wide": False}
-    for rows in [*[sample.rows] * (n_turns - 1), problem.rows]:
+    for rows in (sample.rows, sample.rows, problem.rows):
         fold = estimate_moments(view, **rough)
         features = Features.of(fold, problem, rough["order"], how["k"])
         products = mean_products(sample.rows, features.columns, 4 * len(features), "turns")

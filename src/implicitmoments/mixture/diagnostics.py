@@ -27,8 +27,6 @@ from implicitmoments.mixture.moves import Improved, chance_gain, penalty, try_sp
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
 
-ROWS_PER_SPLIT = 4_096  # of a component, on which a promising split is judged
-
 
 def fit_notes(
     sample: Sample, sums: Floats, rest: Floats, end: Improved, rank: Places
@@ -71,9 +69,9 @@ def number_notes(
             yield Note("components_are_one", values | {"loss": max(loss, 0.0), "penalty": step})
             return
     which = np.flatnonzero(splits.gains > step)
-    if len(which):  # on more of their rows, and twice what BIC charges
+    if len(which):  # on up to 4,096 rows of each, and twice what BIC charges
         shares = sample.shares(sums, rest).shares[which]
-        splits = try_splits(sample, shares, np.random.default_rng(0), ROWS_PER_SPLIT)
+        splits = try_splits(sample, shares, np.random.default_rng(0), 4_096)
         which = which[splits.gains > 2 * step]
     if len(which):
         gain = 2 * (float(splits.gains.max()) - step)

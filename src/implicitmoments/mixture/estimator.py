@@ -227,9 +227,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     ----------
     parameters : sequence of str
         Parameters of the family, in the user's units, that are fitted attributes.
-    n_moves, n_init, order
-        Moves of a search, searches, and the order of decoded moments, where they are no
-        parameters of the estimator.
+    n_moves, n_init, order, init_params
+        Moves of a search, searches, the order of decoded moments, and where a search starts, in
+        estimators that have no such parameter.
     """
 
     vectors = "means_"
@@ -257,6 +257,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     n_moves: int = 40
     n_init: int = 1
     order: int | str = "auto"
+    init_params: str = "auto"
     _mixture: Mixture
     _sums: Floats | None  # of the features, in ``partial_fit``
 
@@ -277,7 +278,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     @property
     def _initial(self) -> str:
         """Where a search starts: "merge", "k-means++", "moments" or "lines"."""
-        return "merge" if self.order == "auto" else "moments"
+        if self.order != "auto":
+            return "moments"
+        return "merge" if self.init_params == "auto" else "k-means++"
 
     # fit
 

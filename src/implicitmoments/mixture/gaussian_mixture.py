@@ -370,11 +370,6 @@ class GaussianMixture(GaussianEstimator):
         gaussians = [Gaussians(kind, ridge=self.reg_covar) for kind in types]
         return [Students.of(each) if self.noise == "student" else each for each in gaussians]
 
-    @property
-    def _initial(self) -> str:
-        """Where a search starts."""
-        return "merge" if self.init_params == "auto" else "k-means++"
-
     def _start(self, rows: Rows) -> Parameters | None:
         if not (self.warm_start and hasattr(self, "stats_")):
             return checked_start(self, rows.n_features)

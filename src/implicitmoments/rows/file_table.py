@@ -224,16 +224,18 @@ def _choose(
     part: Part, columns: Sequence[str | int] | None, wanted: Mapping[str, str | int]
 ) -> Chosen:
     """Return the names of columns by role, the points first."""
-    twice = [name for name, n in Counter(part.names).items() if n > 1 or not name]
-    if twice:
-        template = "{file} has columns without a name, or several of one name: {columns}"
-        raise InputError("column_without_name", template, file=part.file, columns=twice)
     others = {role: [_find(part, given, ARGUMENTS[role])] for role, given in wanted.items()}
     taken = [names[0] for names in others.values()]
     if columns is None:
         chosen = [name for name in part.names if name not in taken]
     else:
         chosen = [_find(part, name, "columns") for name in columns]
+    counts = Counter(part.names)
+    unclear = {name or "(no name)" for name in [*taken, *chosen] if counts[name] > 1 or not name}
+    if unclear:
+        template = "{file} has columns without a name, or several of one name: {columns}; select "
+        template += "others with `columns`"
+        raise InputError("column_without_name", template, file=part.file, columns=[*unclear])
     if not chosen or len({*taken, *chosen}) < len(chosen) + len(set(taken)):
         template = "{file}: a column has one role, not features {columns} and others {others}"
         values = {"file": part.file, "columns": chosen, "others": sorted(taken)}

@@ -330,7 +330,7 @@ def reading(file: object) -> Iterator[None]:
         raise
     except Exception as reason:
         said = " ".join(str(reason).split())[:200] or type(reason).__name__
-        template = "{file} cannot be read ({reason}); it may be empty, cut off or damaged"
+        template = "{file} cannot be read ({reason}); it may be empty or damaged, or not in UTF-8"
         raise InputError("unreadable", template, file=str(file), reason=said) from reason
 
 
