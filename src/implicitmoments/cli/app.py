@@ -96,13 +96,7 @@ def print_version(wanted: bool) -> None:
 def entry(
     version: Annotated[
         bool,
-        Option(
-            "--version",
-            metavar="",
-            callback=print_version,
-            is_eager=True,
-            help="Print the version.",
-        ),
+        Option("--version", callback=print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Fit mixtures, regressions and densities to tables of numbers."""
@@ -195,11 +189,7 @@ def predict(  # noqa: PLR0913
     ] = False,
     component: Annotated[
         bool,
-        Option(
-            "--component",
-            metavar="",
-            help="For regressions: write the most probable line given x and y.",
-        ),
+        Option("--component", metavar="", help="For regressions: most probable line of (x, y)."),
     ] = False,
     output: Table = None,
     columns: Columns = None,

@@ -460,8 +460,9 @@ def check_cells(name: str, columns: Mapping[str, Any], first: int = 0, check: An
             except (ValueError, TypeError) as reason:
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
                 template = "{name}: column {column!r} holds {cell!r} in row {row} (counted from "
-                template += "0); each argument must be a number or the string of a number: encode "
-                template += "or leave out text; CSV files have `sep`, `decimal` and `na_values`"
+                template += "0), but each argument must be a number or the string of a number; "
+                template += "encode text, or select numeric columns (in files: `columns`, `sep`, "
+                template += "`decimal`, `na_values`)"
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, **values) from None
