@@ -170,7 +170,7 @@ def write_results(file: Path, rows: list[Row]) -> None:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     with file.open("w", encoding="utf-8", newline="") as lines:
         lines.write(f"# {provenance()}\n")
-        writer = csv.DictWriter(lines, columns)
+        writer = csv.DictWriter(lines, columns, lineterminator="\n")
         writer.writeheader()
         for row in rows:
             writer.writerow({key: rounded(value) for key, value in row.items()})
