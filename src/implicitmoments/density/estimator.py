@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 
-from implicitmoments.arrays import Array, move_like
+from implicitmoments.arrays import Array, Floats, move_like
 from implicitmoments.density.clipped_density import (
     RATED,
     ClippedDensity,
@@ -180,7 +180,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         """Choose the degree and the setting by held-out likelihood; return it by degree too.
 
         All degrees of a setting come from one expansion. Settings two steps away are tried while
-        the likelihood rises, and then those one step away.
+        the likelihood rises clearly, and then those one step away.
         """
         top, settings = self._top_degree(), self._settings()
         degrees = list(range(2, top + 1, 2)) if isinstance(self.degree, str) else [top]
@@ -191,16 +191,21 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
             return degrees[0], settings[i], {}
 
         @cache
-        def scores(i: int) -> dict[int, float]:
+        def held_out(i: int) -> tuple[dict[int, float], Floats, Floats]:
             return self._held_out(folds, degrees, settings[i], seed)
 
-        def best(i: int) -> float:
-            return max(scores(i).values())
+        def better(i: int, other: int) -> bool:
+            """Whether the likelihood rises, by more than the standard error of the difference."""
+            (_, logs, counts), (_, others, _) = held_out(i), held_out(other)
+            rise = float(np.average(others - logs, weights=counts))
+            spread = float(np.average((others - logs - rise) ** 2, weights=counts))
+            return rise > math.sqrt(spread / float(np.sum(counts)))
 
         for step in (2, -2, 1, -1):
-            while 0 <= i + step < len(settings) and best(i + step) > best(i):
+            while 0 <= i + step < len(settings) and better(i, i + step):
                 i += step
-        return max(scores(i), key=scores(i).__getitem__), settings[i], scores(i)
+        scores = held_out(i)[0]
+        return max(scores, key=scores.__getitem__), settings[i], scores
 
     def _folds(self, rows: Rows, seed: int, n_folds: int = 3) -> list[Fold]:
         """Learn from all rows but a third; return the estimate with the rows held out.
@@ -225,15 +230,21 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
 
     def _held_out(
         self, folds: list[Fold], degrees: list[int], setting: float, seed: int
-    ) -> dict[int, float]:
-        """Return the mean held-out log-likelihood of all folds at a setting, by degree."""
-        sums, total = np.zeros(max(degrees) + 1), 0.0
-        for model, held in folds:
-            given = *model.at(self._top_degree(), setting), held
-            logs, counts = held_out_logs(*given, loss=self._loss, seed=seed)
-            sums = sums[: len(logs)] + logs @ counts
-            total += float(np.sum(counts))
-        return {n: float(sums[n]) / total for n in degrees if n < len(sums)}
+    ) -> tuple[dict[int, float], Floats, Floats]:
+        """Return the mean held-out log-likelihood of all folds at a setting, by degree.
+
+        Also returned: log densities at the best degree, and the weights of their rows.
+        """
+        parts = [
+            held_out_logs(*model.at(self._top_degree(), setting), held, loss=self._loss, seed=seed)
+            for model, held in folds
+        ]
+        top = min(len(logs) for logs, _ in parts)
+        logs = np.concatenate([part[:top] for part, _ in parts], axis=1)
+        counts = np.concatenate([part for _, part in parts])
+        means = logs @ counts / np.sum(counts)
+        scores = {n: float(means[n]) for n in degrees if n < top}
+        return scores, logs[max(scores, key=scores.__getitem__)], counts
 
     def _check_expansion(self, highest_degree: int) -> None:
         """Check the parameters of the expansion."""
