@@ -344,7 +344,8 @@ def run_em(
         left = gain / (1 - np.clip(gain / np.maximum(last[live], TINY), 0, 0.9))
         last[live] = gain
         ended = left <= tol * rows.n
-        hopeless = after + left < max(levels.max() - behind * rows.n, above)
+        # the gains of slow EM fall less than geometrically
+        hopeless = after + 3 * left < max(levels.max() - behind * rows.n, above)
         converged = bool(ended.all())  # also if none is left
         live = live[~(ended | hopeless)]
         if checkpoint is not None:

@@ -249,6 +249,17 @@ class Gaussians(Family):
         """Return z."""
         return features[:, 1 : 1 + self.d]
 
+    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Family, Floats] | None:
+        """Return spherical components on the k - 1 principal axes, which hold their means."""
+        if self.shape != "spherical" or k == 1 or self.d <= 2 * k:
+            return None
+        z = self.points(features).astype(np.float32)
+        axes = np.linalg.eigh((z.T * weights.astype(np.float32)) @ z)[1][:, -(k - 1) :]
+        points = (z @ axes).astype(np.float64)
+        family = replace(self, centre=np.zeros(k - 1), unit=np.ones(k - 1), constants=None)
+        family = family.retyped(self.name, self.variance and self.variance / self.unit[0] ** 2)
+        return family, np.asarray(family.features({"x": points}))
+
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components."""
         covariances = 1 if self.tied else k

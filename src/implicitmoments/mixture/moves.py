@@ -1,14 +1,14 @@
 """Moves of a search: splits and merges of components that the likelihood judges.
 
-A move splits one component and merges two others. Splits of all components are tried in one
-batch, each on rows that its component holds; the exact loss of merges takes one pass. Promising
-moves are tried by EM of the components around the split, on the rows that these hold, and what
-gains there is tried on all rows.
+A move splits some components and merges as many pairs. Splits of all components are tried in one
+batch, each on rows that its component holds; the exact loss of merges takes one pass. Where moves
+ranked by these fail, EM of the components around each split and each merge says what they bring
+once their neighbours have adapted. All rows decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +20,14 @@ from implicitmoments.mixture.family import TINY, Family, Places, coefficients_of
 ROWS_PER_SPLIT = 400  # rows of a component on which its splits are tried
 STEPS_PER_SPLIT = 12  # of EM
 TAIL = 0.12  # share of the rows beyond a cut in a tail
-NEAR = 8  # single moves that are tried at most
+NEIGHBOURS = 6  # components that adapt to a split or merge among them
+LOCAL_STEPS = 11  # of their EM
+LOCAL_NUMBERS = 3e7  # features of rows that they hold, of all neighbourhoods
 HELD = 0.05  # responsibility from which a component holds a row
-TOGETHER = 3  # moves that are tried on all rows in one batch
+SINGLE = 3  # single moves that are tried
 CHANCE = 2.5  # the best of all divisions gains about so much more by chance than one
-OPTIMISM = 3.0  # times the gain of a split that a move may bring
+OPTIMISM = 5.0  # times the gain of a split that a move may bring
+DOUBT = 8.0  # times the gain of a split that a merge has to lose where no move is tried
 
 
 class Splits(NamedTuple):
@@ -226,30 +229,103 @@ def prospects_of(sample: Sample, sums: Floats, rng: np.random.Generator) -> Pros
     return Prospects(found, splits, merge_losses(sample, found))
 
 
+def refine(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Prospects:
+    """Return the gains and losses of splits and merges to which their neighbours have adapted."""
+    found, splits, merges = seen
+    singles = np.arange(len(found.sums))[:, None]
+    pairs = np.stack([merges.first, merges.second], axis=1)
+    gains = local_gains(
+        sample,
+        found,
+        singles,
+        lambda sums: np.concatenate([splits.parts, sums[:, 1:]], axis=1),
+        rng,
+    )
+    losses = -local_gains(
+        sample,
+        found,
+        pairs,
+        lambda sums: np.concatenate([sums[:, :1] + sums[:, 1:2], sums[:, 2:]], axis=1),
+        rng,
+    )
+    order = np.argsort(losses)
+    merges = Merges(merges.first[order], merges.second[order], losses[order])
+    return Prospects(found, splits._replace(gains=gains), merges)
+
+
+def local_gains(
+    sample: Sample,
+    found: Shares,
+    centres: Places,
+    change: Callable[[Floats], Floats],
+    rng: np.random.Generator,
+) -> Floats:
+    """Return the gain (g,) of a change in each of g neighbourhoods, after EM with and without.
+
+    A neighbourhood has the components near some centres (g, c), which come first, and the rows
+    that they hold; ``change`` is a function of their sums (g, m, s).
+    """
+    size = min(NEIGHBOURS, len(found.sums))
+    gaps = likelihood_gaps(sample.family, found.sums, sample.family.pool(found.sums, sample.rest))[
+        1
+    ]
+    near = np.minimum(gaps, gaps.T)[centres].min(1)
+    np.put_along_axis(near, centres, [[-2.0, -1.0][: centres.shape[1]]], axis=1)
+    members = np.argsort(near, axis=1)[:, :size]
+    held = np.zeros_like(near, dtype=found.shares.dtype)
+    np.put_along_axis(held, members, 1, axis=1)
+    affordable = int(LOCAL_NUMBERS / (len(members) * sample.features.shape[1]))
+    n_rows = min(ROWS_PER_SPLIT * size, affordable + 1)
+    places, weights = held_rows(held @ found.shares, sample.weights, n_rows, rng)
+    local, sums = sample.take(places, weights), found.sums[members]
+    levels = [
+        take_steps(local, each[:, None], LOCAL_STEPS).levels[:, 0] for each in (sums, change(sums))
+    ]
+    return levels[1] - levels[0]
+
+
 def improve(
     sample: Sample, sums: Floats, rng: np.random.Generator, max_moves: int = 40
 ) -> Improved:
     """Exchange components as long as the likelihood rises."""
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
-    seen, moved = prospects_of(sample, sums, rng), False
-    for _ in range(max_moves if len(sums) > 1 else 0):
-        level, sums, moved = make_move(sample, level, sums, seen)
+    seen, k = prospects_of(sample, sums, rng), len(sums)
+    settled = is_settled(seen)
+    for _ in range(max_moves):
+        if settled:
+            break
+        many = np.argsort(-seen.splits.gains)[: k // 3].tolist()
+        level, sums, moved = make_move(sample, level, sums, seen, [[many]] if many else [])
         if not moved:
+            seen = refine(sample, seen, rng) if sample.family.similar_if_near else seen
+            level, sums, moved = make_move(sample, level, sums, seen, proposals(sample, seen))
+        if not moved:
+            settled = is_settled(seen)
             break
         seen = prospects_of(sample, sums, rng)
-    doubt = OPTIMISM * max(seen.splits.gains.max(), chance_gain(sample))
-    settled = len(sums) == 1 or bool(not moved and seen.merges.losses[0] > doubt)
+        settled = is_settled(seen)
     return Improved(float(level), sums, settled, seen)
 
 
-def make_move(
-    sample: Sample, level: float, sums: Floats, seen: Prospects
-) -> tuple[float, Floats, bool]:
-    """Return the log-likelihood and sums after the first moves that gain, if there are any.
+def is_settled(seen: Prospects) -> bool:
+    """Return whether every merge loses clearly more than any split gains."""
+    gain = max(seen.splits.gains.max(), 0.0)
+    return len(seen.found.sums) == 1 or bool(seen.merges.losses[0] > DOUBT * gain)
 
-    The present mixture takes part: EM that is not at its end yet is no gain of a move.
+
+def make_move(
+    sample: Sample,
+    level: float,
+    sums: Floats,
+    seen: Prospects,
+    batches: Iterable[list[list[int]]],
+) -> tuple[float, Floats, bool]:
+    """Return the log-likelihood and sums after the first batch with a move that gains, if any.
+
+    A move is a list of components to split. The present mixture takes part: EM that is not at its
+    end yet is no gain of a move.
     """
-    for moves in proposals(sample, seen):
+    for moves in batches:
         batch = np.stack([sums, *(exchange(sample, seen, which) for which in moves)])
         levels, ends = run_em(sample, batch, max_iter=24, above=level)[:2]
         best = int(levels.argmax())
@@ -260,7 +336,7 @@ def make_move(
 
 
 def proposals(sample: Sample, seen: Prospects) -> Iterator[list[list[int]]]:
-    """Yield batches of promising moves, as lists of components to split: many, then single."""
+    """Yield batches of promising moves: many splits at once, fewer, then single ones."""
     _, splits, merges = seen
     k, chance = len(splits.gains), chance_gain(sample)
     order = np.argsort(-splits.gains).tolist()
@@ -270,8 +346,8 @@ def proposals(sample: Sample, seen: Prospects) -> Iterator[list[list[int]]]:
     for many in (k // 3, k // 9):
         if min(many, len(plan)) > 1:
             yield [plan[:many]]
-    for first in range(0, min(len(plan), NEAR), TOGETHER):
-        yield [[c] for c in plan[first : min(first + TOGETHER, NEAR)]]
+    if plan:
+        yield [[c] for c in plan[:SINGLE]]
 
 
 def exchange(sample: Sample, seen: Prospects, which: list[int]) -> Floats:

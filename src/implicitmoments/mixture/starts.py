@@ -107,15 +107,20 @@ def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -
     return take_steps(sample, sums, 5).sums
 
 
-def leading_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats | None:
-    """Return components (k, s) found on the few directions in which they differ, if any."""
+def find_leading(
+    sample: Sample, k: int, rng: np.random.Generator, patience: int = 0
+) -> Improved | None:
+    """Search for components on the few directions in which they differ, if there are such.
+
+    The sums of the result are those of all features.
+    """
     found = sample.family.leading(sample.features, sample.weights, k)
     if found is None:
         return None
     small = Sample(found[0], found[1], sample.weights)
-    sums = find_optimum(small, k, rng, patience=0).sums
-    shares = small.shares(sums).shares * sample.weights
-    return np.asarray(shares @ sample.own, dtype=np.float64)
+    end = find_optimum(small, k, rng, patience=patience)
+    shares = small.shares(end.sums).shares * sample.weights
+    return end._replace(sums=np.asarray(shares @ sample.own, dtype=np.float64))
 
 
 def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
@@ -127,9 +132,9 @@ def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Fl
     if sample.family.similar_if_near:
         return merged_start(sample, k, rng)[None]
     starts = scattered_starts(sample, k, n, rng)
-    leading = leading_start(sample, k, rng)
+    leading = find_leading(sample, k, rng)
     if leading is not None:
-        starts[0] = leading
+        starts[0] = leading.sums
         return starts
     starts[0] = merged_start(sample, k, rng)
     starts[1] = grown_start(sample, k, rng)
@@ -175,6 +180,9 @@ def find_optimum(
     near = sample.family.similar_if_near
     affordable = int(CROSSED_NUMBERS / (sample.features.size * k))
     n_starts = 2 if near else min(max(affordable, 4), 8)
+    leading = find_leading(sample, k, rng, patience) if near and starts is None else None
+    if leading is not None:
+        return improve(sample, leading.sums, rng, 0)._replace(settled=leading.settled)
     if starts is None:
         starts = first_starts(sample, k, n_starts, rng)
     sample = sample.in_single(starts[0])
