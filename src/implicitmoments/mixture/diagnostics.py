@@ -61,13 +61,15 @@ def number_notes(
     k, chance = len(sums), chance_gain(sample)
     step = penalty(sample, 2) - penalty(sample, 1)
     _, splits, merges = end.prospects
-    if k > 1:
-        loss, pair = float(merges.losses[0]), np.array([merges.first[0], merges.second[0]])
-        enough = sums[pair, 0].sum() > 10 * 2 * chance  # rows per parameter, to tell two from one
-        if enough and loss < min(3 * chance, step):
-            values = {"which": sorted(rank[pair].tolist()), "fewer": k - 1}
-            yield Note("components_are_one", values | {"loss": max(loss, 0.0), "penalty": step})
-            return
+    sizes = sums[merges.first, 0] + sums[merges.second, 0]
+    enough = sizes > 10 * 2 * chance  # rows per parameter, to tell two from one
+    cheap = np.flatnonzero(enough & (merges.losses < min(3 * chance, step)))
+    if len(cheap):
+        pair = rank[[merges.first[cheap[0]], merges.second[cheap[0]]]]
+        loss = max(float(merges.losses[cheap[0]]), 0.0)
+        values = {"which": sorted(pair.tolist()), "fewer": k - 1, "loss": loss, "penalty": step}
+        yield Note("components_are_one", values)
+        return
     which = np.flatnonzero(splits.gains > step)
     if len(which):  # on up to 4,096 rows of each, and twice what BIC charges
         shares = sample.shares(sums, rest).shares[which]

@@ -38,7 +38,10 @@ class Splits(NamedTuple):
 
 
 class Merges(NamedTuple):
-    """Pairs of near components, cheapest first, and the log-likelihood that a merge loses."""
+    """Pairs of near components, and the log-likelihood that a merge loses.
+
+    The cheapest come first if nothing else changes; losses may be less where neighbours adapt.
+    """
 
     first: Places
     second: Places
@@ -248,9 +251,7 @@ def refine(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Prospec
         lambda sums: np.concatenate([sums[:, :1] + sums[:, 1:2], sums[:, 2:]], axis=1),
         rng,
     )
-    order = np.argsort(losses)
-    merges = Merges(merges.first[order], merges.second[order], losses[order])
-    return Prospects(found, splits._replace(gains=gains), merges)
+    return Prospects(found, splits._replace(gains=gains), merges._replace(losses=losses))
 
 
 def local_gains(
@@ -310,7 +311,7 @@ def improve(
 def is_settled(seen: Prospects) -> bool:
     """Return whether every merge loses clearly more than any split gains."""
     gain = max(seen.splits.gains.max(), 0.0)
-    return len(seen.found.sums) == 1 or bool(seen.merges.losses[0] > DOUBT * gain)
+    return len(seen.found.sums) == 1 or bool(seen.merges.losses.min() > DOUBT * gain)
 
 
 def make_move(
@@ -341,7 +342,7 @@ def proposals(sample: Sample, seen: Prospects) -> Iterator[list[list[int]]]:
     k, chance = len(splits.gains), chance_gain(sample)
     order = np.argsort(-splits.gains).tolist()
     plan = [c for c in order if OPTIMISM * (splits.gains[c] - chance) > merges.apart_from(c)]
-    if not plan and merges.losses[0] < chance:
+    if not plan and merges.losses.min() < chance:
         plan = order  # a component is superfluous: any place is worth a try
     for many in (k // 3, k // 9):
         if min(many, len(plan)) > 1:
