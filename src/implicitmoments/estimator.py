@@ -98,7 +98,7 @@ class FittedEstimator:
     iterative : bool
         Whether a fit has steps that a picture may show.
     captions : mapping of str to str
-        How to read each picture, empty where there is none: ``"spectra"``, ``"components"``,
+        How to read each picture that there is: ``"spectra"``, ``"components"``,
         ``"fit"``, and variants
         ``"components_of_one"`` and ``"components_one_column"``.
     component : str
@@ -299,7 +299,7 @@ class FittedEstimator:
 
     def _caption(self, picture: str, target: str = "y") -> str:
         """Return how to read a picture, with the name of the labels."""
-        words = self.captions[picture]
+        words = self.captions.get(picture, "")
         if self._k() == 1:
             words = self.captions.get(f"{picture}_of_one", words)
         if self.n_features_in_ == 1:

@@ -67,4 +67,4 @@ def test_estimators_have_what_they_declare(fitted, name):
     assert estimator.labelled == (y is not None)
     tags = model.__sklearn_tags__()
     assert tags.target_tags.required == estimator.labelled
-    assert {"spectra", "components", "fit"} <= set(estimator.captions)
+    assert {"components", "fit"} <= set(estimator.captions)

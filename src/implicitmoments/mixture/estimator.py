@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -49,7 +50,6 @@ from implicitmoments.mixture.moves import Improved, improve
 from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import (
     at_least_k,
-    decoded_start,
     find_optimum,
     given_start,
     micro_components,
@@ -102,14 +102,14 @@ class Fit(NamedTuple):
 def check_distinct(sample: Sample, k: int, total: float) -> None:
     """Raise if all rows are equal, or fewer are distinct than there are components."""
     points, enough = sample.family.points(sample.features), max(k, 2)
-    if len(np.unique(points[: 4 * enough], axis=0)) >= enough:
-        return
-    n = len(np.unique(points, axis=0))
+    n = len(np.unique(points[: 4 * enough], axis=0))
+    if n < enough:
+        n = len(np.unique(points, axis=0))
     if n < enough:
         template = "`n_components={k}` needs {enough} distinct rows at least, and "
         template += "{total:count row} have {n}; check the data, or use fewer components"
-        values = {"k": k, "enough": enough, "total": round(total), "n": n}
-        raise InputError("too_few_distinct_rows", template, **values)
+        values = {"k": k, "enough": enough, "total": round(total)}
+        raise InputError("too_few_distinct_rows", template, n=n, **values)
 
 
 def run_on_all_rows(
@@ -227,9 +227,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     ----------
     parameters : sequence of str
         Parameters of the family, in the user's units, that are fitted attributes.
-    n_moves, n_init, order, init_params
-        Moves of a search, searches, the order of decoded moments, and where a search starts, in
-        estimators that have no such parameter.
+    n_moves, n_init, init_params
+        Moves of a search, searches, and where a search starts, in estimators that have no such
+        parameter.
     """
 
     vectors = "means_"
@@ -256,7 +256,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     drop_outliers: bool
     n_moves: int = 40
     n_init: int = 1
-    order: int | str = "auto"
     init_params: str = "auto"
     _mixture: Mixture
     _sums: Floats | None  # of the features, in ``partial_fit``
@@ -274,13 +273,6 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _start(self, rows: Rows) -> Parameters | None:  # noqa: ARG002
         """Return the parameters at which EM starts, if the user gave any."""
         return None
-
-    @property
-    def _initial(self) -> str:
-        """Where a search starts: "merge", "k-means++", "moments" or "lines"."""
-        if self.order != "auto":
-            return "moments"
-        return "merge" if self.init_params == "auto" else "k-means++"
 
     # fit
 
@@ -312,12 +304,12 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         each = max(400, 2 * family.n_parameters(1))  # rows per component
         if isinstance(start, dict):  # its shared parameters may differ from those of the rows
             family, each, k = family.unshared(), 20, k or len(start["weights"])
-        n = max(SAMPLE_ROWS, (k or 1) * each)
-        drawn = rows.sample(n, rng, width=family.n_features)
+        drawn = rows.sample(max(SAMPLE_ROWS, (k or 1) * each), rng, width=family.n_features)
         sample = Sample.of(family, drawn)
         if family.similar_if_near:
             check_distinct(sample, k or 1, rows.total)
-        stats: dict[str, Any] = {"start": self._initial, "sample_rows": len(sample.weights)}
+        kind = "merge" if family.similar_if_near else "lines"
+        stats: dict[str, Any] = {"start": kind, "sample_rows": len(sample.weights)}
         if k is None:
             fewest = ROWS_PER_COMPONENT  # lines through as many rows as coefficients are exact
             if not family.similar_if_near:
@@ -332,48 +324,32 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             shares = to_numpy(start.measure(block["x"], block["y"])[1]) * sample.weights
             end = find_optimum(sample, k, rng, starts=(shares @ sample.own)[None])
         else:
-            end = self._search_k(sample, rows, k, rng, stats)
+            starts: list[Any] = [self._starts(sample, k, rng, stats) for _ in range(self.n_init)]
+            if self.n_moves == 0:
+                end = improve(sample, starts[0][0], rng, 0)._replace(settled=True)
+            else:
+                found = (find_optimum(sample, k, rng, self.n_moves, starts=one) for one in starts)
+                end = max(found, key=attrgetter("level"))
         stats["seconds_search"] = perf_counter() - began
         return Search(sample, end, stats)
 
-    def _search_k(
-        self, sample: Sample, rows: Rows, k: int, rng: Generator, stats: dict[str, Any]
-    ) -> Improved:
-        """Return the best mixture of k components in a sample."""
-        starts: Any = None
-        n_moves, family = self.n_moves, sample.family
-        few = max(2_000, 20 * family.n_parameters(k))  # rows of a first, small sample
-        if n_moves == 0 or self._initial in ("k-means++", "moments"):
-            starts = self._plain_starts(sample, k, rng, stats)
-        elif 3 * few < len(sample.weights):
-            small = Sample.of(family, rows.sample(few, rng, width=family.n_features))
-            sums, more = find_optimum(small, k, rng, n_moves, patience=0).sums, sample.n / small.n
-            starts = sample.shares(more * sums, more * small.rest).sums[None]
-        if n_moves == 0:
-            return improve(sample, starts[0], rng, 0)._replace(settled=True)
-        best = find_optimum(sample, k, rng, n_moves, starts=starts)
-        for _ in range(self.n_init - 1):
-            other = find_optimum(sample, k, rng, n_moves)
-            best = other if other.level > best.level else best
-        return best
-
-    def _plain_starts(
+    def _starts(
         self, sample: Sample, k: int, rng: Generator, stats: dict[str, Any]
-    ) -> Floats:
-        """Return k-means groups, and components decoded from moments if asked for, (B, k, s)."""
-        groups = at_least_k(micro_components(sample, k, rng), k)
-        stats["start"] = "k-means++"
-        if self._initial != "moments":
-            return groups[None]
-        sums = run_em(sample, groups[None], max_iter=30).sums
-        decoded = decoded_start(sample, sums[0], rng)
-        if decoded is None:
-            return sums
-        stats["components"] = decoded[1]
-        both = run_em(sample, np.stack([sums[0], decoded[0]]), max_iter=60)
-        best = int(both.levels[1] >= both.levels[0] - 0.1)  # if they are as good
-        stats["start"] = ("k-means++", "moments")[best]
-        return both.sums[[best]]
+    ) -> Floats | None:
+        """Return sums (B, k, s) at which a search starts: k-means groups if asked for.
+
+        Otherwise the optimum of a small sample, or None where the sample itself is small.
+        """
+        n, few = len(sample.weights), max(2_000, 20 * sample.family.n_parameters(k))
+        if self.n_moves == 0 or self.init_params != "auto":
+            stats["start"] = "k-means++"
+            return at_least_k(micro_components(sample, k, rng), k)[None]
+        if 3 * few >= n:
+            return None
+        rows = rng.permutation(n)[:few]
+        small = sample.take(rows, sample.weights[rows])
+        sums, more = find_optimum(small, k, rng, self.n_moves, patience=0).sums, sample.n / small.n
+        return sample.shares(more * sums, more * small.rest).sums[None]
 
     def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
         """Set all fitted attributes, the heaviest component first unless they were given.

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -34,6 +35,7 @@ Parameters: TypeAlias = dict[str, Floats]
 TINY = 1e-12  # weight of a component that has no rows
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Family(ABC):
     """Log densities that are linear in features of a row.
 
@@ -63,10 +65,10 @@ class Family(ABC):
     n_own: int = 0
     n_features: int = 0
     log_jacobian: float = 0.0
-    needs_logits: ClassVar[bool] = False
     similar_if_near: bool = True
     constants: Floats | None = None
     name: str = ""
+    needs_logits: ClassVar[bool] = False
     option: ClassVar[str] = ""
 
     @abstractmethod
@@ -181,7 +183,7 @@ class Family(ABC):
 
     def left_out(self) -> Places:
         """Return the columns of the rows that change no density, because they are constant."""
-        return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero([] if self.constants is None else ~np.isnan(self.constants))
 
     def at_floor(self, sums: Floats, shared: Any) -> Places:  # noqa: ARG002
         """Return the components at the least noise that is allowed."""

@@ -333,7 +333,6 @@ class GaussianMixture(GaussianEstimator):
         "verbose": [whole(0)],
         "verbose_interval": [whole(1)],
     }
-    captions: ClassVar[Mapping[str, str]] = {"spectra": "", **GaussianEstimator.captions}
 
     @property
     def lower_bounds_(self) -> list[float]:

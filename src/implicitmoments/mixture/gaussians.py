@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,16 +59,12 @@ class Gaussians(Family):
     centre: Floats = field(default_factory=partial(np.zeros, 0))  # (d,)
     unit: Floats = field(default_factory=partial(np.ones, 0))  # (d,)
     floor: Floats = field(default_factory=partial(np.zeros, 0))  # (d,), or (1,): least variances
-    constants: Floats | None = None  # values of columns that do not vary, NaN for others
-    n_own: int = 0
-    n_features: int = 0
-    log_jacobian: float = 0.0
     d: int = 0  # columns that vary; the dimension of the noise
     shape: str = ""  # "full", "diag" or "spherical"
     tied: bool = False  # whether all components have one covariance
     per_variance: int = 1  # columns that share one variance
 
-    option = "covariance_type"
+    option: ClassVar[str] = "covariance_type"
 
     def prepare(self, rows: Rows) -> Gaussians:
         """Return the family in the units of some rows.
@@ -184,10 +180,6 @@ class Gaussians(Family):
         changed = self._at_least(found, 1.01 * self._least(shared)) != found
         low = np.any(changed.reshape(len(found), -1), axis=1)
         return np.flatnonzero(np.broadcast_to(low, len(sums)))
-
-    def left_out(self) -> Places:
-        """Return the columns that do not vary."""
-        return np.flatnonzero([] if self.constants is None else ~np.isnan(self.constants))
 
     def richer(self) -> Sequence[Family]:
         """Return the types that have this one as a special case."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,14 +52,11 @@ class Lines(Family):
     y_centre: float = 0.0
     y_unit: float = 1.0
     q: int = 1  # entries of z without y: the constant and the whitened inputs
-    n_own: int = 0  # all features have coefficients per line
-    n_features: int = 0
-    log_jacobian: float = 0.0
-
-    similar_if_near = False  # neighbours may be of different lines
-    option = "noise_type"
-    name = "separate"  # of the richer type
-    d = 1  # dimension of the noise
+    _: KW_ONLY
+    similar_if_near: bool = False  # neighbours may be of different lines
+    name: str = "separate"  # of the richer type
+    option: ClassVar[str] = "noise_type"
+    d: ClassVar[int] = 1  # dimension of the noise
 
     def prepare(self, rows: Rows) -> Lines:
         """Return the family with inputs whitened and y in units of its deviation."""

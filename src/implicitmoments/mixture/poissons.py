@@ -28,9 +28,6 @@ class Poissons(Family):
 
     overall: Floats = field(default_factory=partial(np.zeros, 0))  # (d,) rates of all rows
 
-    n_own: int = 0
-    n_features: int = 0
-
     def prepare(self, rows: Rows) -> Poissons:
         """Return the family with the rates of all rows."""
         overall, d = mean_and_covariance(rows).mean, rows.n_features

@@ -192,9 +192,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     parameters = ("weights", "coef", "intercept", "noise", "degrees_of_freedom")
     saved = saved_attributes(parameters, _near=NearLines | None)
     tables = tables_of("Lines", "weights", "noise", "intercept", "coef")
-    _initial = "lines"
     captions: ClassVar[Mapping[str, str]] = {
-        "spectra": "",
         "components": "Rows by most probable line, on the direction along which the slopes differ "
         "most.",
         "components_of_one": "Rows and the line, along its slope.",

@@ -7,13 +7,16 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import Floats
+from implicitmoments.mixture.em import Sample, run_em
 from implicitmoments.mixture.estimator import Fit, saved_attributes, tables_of
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.gaussian_mixture import GaussianEstimator
 from implicitmoments.mixture.gaussians import Gaussians
+from implicitmoments.mixture.starts import at_least_k, decoded_start, micro_components
 from implicitmoments.moments.components import Components
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import spectrum_stats
@@ -155,16 +158,30 @@ class SphericalMixture(GaussianEstimator):
     def _families(self, start: Any) -> list[Family]:  # noqa: ARG002
         return [Gaussians(self.covariance_type, variance=self.variance)]
 
+    def _starts(
+        self, sample: Sample, k: int, rng: np.random.Generator, stats: dict[str, Any]
+    ) -> Floats | None:
+        """Return components decoded from moments, if they are as good as k-means groups."""
+        if self.order == "auto":
+            return super()._starts(sample, k, rng, stats)
+        groups = at_least_k(micro_components(sample, k, rng), k)
+        sums = run_em(sample, groups[None], max_iter=30).sums
+        stats["start"], decoded = "k-means++", decoded_start(sample, sums[0], rng)
+        if decoded is None:
+            return sums
+        start, found = decoded
+        stats |= {"components": found, "resolved": int(found.resolved.sum())}
+        if len(found.spectrum):
+            stats |= spectrum_stats((found.spectrum, found.floor, k, 4))
+        both = run_em(sample, np.stack([sums[0], start]), max_iter=60)
+        if both.levels[1] < both.levels[0] - 0.1:
+            return both.sums[:1]
+        stats["start"] = "moments"
+        return both.sums[1:]
+
     def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
-        found: Components | None = fit.search.stats.pop("components", None)
-        sums = super()._store(fit, rows, n_outliers)
-        if found is not None:
-            self.stats_["resolved"] = int(found.resolved.sum())
-            if len(found.spectrum):
-                k = len(found.weights)
-                self.stats_ |= spectrum_stats((found.spectrum, found.floor, k, 4))
-        self.decoded_components_ = found
-        return sums
+        self.decoded_components_ = fit.search.stats.pop("components", None)
+        return super()._store(fit, rows, n_outliers)
 
     def _title(self) -> str:
         k = self._k()

@@ -9,8 +9,8 @@ that of the Gaussian family (PX-EM; Liu, Rubin and Wu 1998).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
@@ -52,24 +52,16 @@ class Students(Family):
 
     base: Gaussians | Lines
     fastest: float = 20.0
-    # those of the family
-    constants: Floats | None = None
-    name: str = ""
-    similar_if_near: bool = True
-    n_own: int = 0
-    n_features: int = 0
-    log_jacobian: float = 0.0
 
-    needs_logits = True
+    needs_logits: ClassVar[bool] = True
 
     @classmethod
     def of(cls, base: Gaussians | Lines) -> Students:
         """Wrap a family; its components have all coefficients of their own."""
         family: Any = base.unshared()
-        names = ("constants", "name", "similar_if_near", "log_jacobian")
-        alike = {name: getattr(family, name) for name in names}
-        n = family.n_features + 2
-        return cls(family, n_own=n, n_features=n, **alike)
+        own = dict.fromkeys(("n_own", "n_features"), family.n_features + 2)
+        same = {each.name: getattr(family, each.name) for each in fields(Family)}
+        return cls(family, **(same | own))
 
     @property
     def linear(self) -> slice:
