@@ -47,11 +47,6 @@ class Merges(NamedTuple):
     second: Places
     losses: Floats
 
-    def apart_from(self, component: int) -> float:
-        """Return the least loss of pairs without a component; of all pairs of two components."""
-        apart = (self.first != component) & (self.second != component)
-        return float((self.losses[apart] if apart.any() else self.losses).min())
-
 
 class Prospects(NamedTuple):
     """What a mixture would gain and lose by splits and merges."""
@@ -291,21 +286,18 @@ def improve(
     """Exchange components as long as the likelihood rises."""
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     seen, k = prospects_of(sample, sums, rng), len(sums)
-    settled = is_settled(seen)
     for _ in range(max_moves):
-        if settled:
+        if is_settled(seen):
             break
         many = np.argsort(-seen.splits.gains)[: k // 3].tolist()
         level, sums, moved = make_move(sample, level, sums, seen, [[many]] if many else [])
         if not moved:
             seen = refine(sample, seen, rng) if sample.family.similar_if_near else seen
-            level, sums, moved = make_move(sample, level, sums, seen, proposals(sample, seen))
+            level, sums, moved = make_move(sample, level, sums, seen, proposals(seen))
         if not moved:
-            settled = is_settled(seen)
             break
         seen = prospects_of(sample, sums, rng)
-        settled = is_settled(seen)
-    return Improved(float(level), sums, settled, seen)
+    return Improved(float(level), sums, is_settled(seen), seen)
 
 
 def is_settled(seen: Prospects) -> bool:
@@ -336,15 +328,11 @@ def make_move(
     return level, sums, False
 
 
-def proposals(sample: Sample, seen: Prospects) -> Iterator[list[list[int]]]:
+def proposals(seen: Prospects) -> Iterator[list[list[int]]]:
     """Yield batches of promising moves: many splits at once, fewer, then single ones."""
-    _, splits, merges = seen
-    k, chance = len(splits.gains), chance_gain(sample)
-    order = np.argsort(-splits.gains).tolist()
-    plan = [c for c in order if OPTIMISM * (splits.gains[c] - chance) > merges.apart_from(c)]
-    if not plan and merges.losses.min() < chance:
-        plan = order  # a component is superfluous: any place is worth a try
-    for many in (k // 3, k // 9):
+    gains, least = seen.splits.gains, seen.merges.losses.min()
+    plan = [c for c in np.argsort(-gains).tolist() if OPTIMISM * gains[c] > least]
+    for many in (len(gains) // 3, len(gains) // 9):
         if min(many, len(plan)) > 1:
             yield [plan[:many]]
     if plan:
