@@ -187,11 +187,10 @@ def find_optimum(
         starts = first_starts(sample, k, n_starts, rng)
     sample = sample.in_single(starts[0])
     levels, ends = brief_em(sample, starts)
-    agree = int((levels > levels.max() - AGREE).sum()) > 2
     best = improve(sample, ends[levels.argmax()], rng, max_moves)
     others, failed = ends[np.argsort(-levels)[1:]], 0
     for _ in range(MOST_CROSSINGS):
-        if failed >= patience or agree or (near and best.settled):
+        if failed >= patience or (near and best.settled):
             break
         if not len(others):
             others = brief_em(sample, other_starts(sample, k, n_starts, rng))[1]
@@ -199,7 +198,7 @@ def find_optimum(
         others, failed = others[:0], failed + 1
         if levels.max() > best.level + AGREE:
             best, failed = improve(sample, crossed[levels.argmax()], rng, max_moves), 0
-    return best._replace(settled=agree or best.settled or failed > 0)
+    return best._replace(settled=best.settled or failed > 0)
 
 
 def given_start(sample: Sample, k: int, given: Parameters, rng: np.random.Generator) -> Floats:
