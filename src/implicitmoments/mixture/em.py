@@ -311,16 +311,14 @@ def run_em(
     *,
     tol: float = 1e-5,
     max_iter: int = 300,
-    behind: float = np.inf,
     above: float = -np.inf,
 ) -> Course:
     """Run EM on a batch of mixtures (B, k, s), accelerated on their sums.
 
     Three steps make one cycle of SQUAREM (Varadhan and Roland 2008): two steps give a direction
     in the space of sums, an extrapolation along it is kept unless the likelihood falls. A mixture
-    ends when the projected gain of all further cycles is below ``tol`` per row. It is abandoned
-    when it is projected to end more than ``behind`` nats per row below the best of the batch, or
-    below the log-likelihood ``above``.
+    ends when the projected gain of all further cycles is below ``tol`` per row, and is abandoned
+    when it is projected to stay below the log-likelihood ``above``.
     """
     sums, levels, held = sums.copy(), np.full(len(sums), -np.inf), sums.copy()
     last, live, n_iter, history = np.full(len(sums), np.inf), np.arange(len(sums)), 0, []
@@ -345,7 +343,7 @@ def run_em(
         last[live] = gain
         ended = left <= tol * rows.n
         # the gains of slow EM fall less than geometrically
-        hopeless = after + 3 * left < max(levels.max() - behind * rows.n, above)
+        hopeless = after + 3 * left < above
         converged = bool(ended.all())  # also if none is left
         live = live[~(ended | hopeless)]
         if checkpoint is not None:

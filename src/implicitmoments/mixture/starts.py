@@ -154,13 +154,13 @@ def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]
     both = np.concatenate([np.broadcast_to(sums / 2, others.shape), others / 2], axis=1)
     both = take_steps(sample, both, 5).sums
     merged = np.stack([merge_to(sample, one, len(sums)) for one in both])
-    return run_em(sample, merged, max_iter=30, behind=0.05)[:2]
+    return run_em(sample, merged, max_iter=30)[:2]
 
 
 def brief_em(sample: Sample, starts: Floats) -> tuple[Floats, Floats]:
     """Return log-likelihoods and sums of starts after some EM."""
-    tol, steps = (1e-4, 12) if sample.family.similar_if_near else (1e-5, 30)
-    return run_em(sample, starts, tol=tol, max_iter=steps, behind=0.05)[:2]
+    steps = 12 if sample.family.similar_if_near else 30
+    return run_em(sample, starts, tol=1e-4, max_iter=steps)[:2]
 
 
 def find_optimum(
