@@ -36,7 +36,7 @@ def _truth(activation="relu", n=4_000, k=K, biased=True, noise=0.0):
 
 
 def _jacobian(network, x):
-    return np.hstack(jacobian(network, x)) @ tangent_map(network)
+    return np.hstack(jacobian(network, {"x": x})) @ tangent_map(network)
 
 
 @pytest.mark.parametrize("biased", [False, True])

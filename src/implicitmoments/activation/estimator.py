@@ -239,6 +239,9 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         spread = Whitening.of(rows, reduce=True)
         rows = rows.keyed_on(spread)
         whitening, notes, standard = self._standardise(rows, spread)
+        parity = parity_note(activation)
+        if parity is not None and self.positive and not self.fit_bias:
+            notes.append(parity)
         n_extreme = count_extreme_rows(rows)
         if n_extreme:
             notes.append(Note("outliers", {"n": n_extreme, "done": "kept in"}))
@@ -279,13 +282,14 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
             **fitted.measurements(n),
         }
         if found is not None:
-            self._store_network(*found, problem)
+            self._store_network(found, problem)
         if not standard and self.stats_["hypothesis"] == "polynomial":
             self.notes_.append(Note("inputs_not_standard"))
 
     def _prediction(self) -> RowFunction:
         found = self.network_ if self._predicts_by() == "network" else self.polynomial_
-        return RowFunction(partial(evaluate_hypothesis, found, self.whitening_))
+        whitening = self.whitening_
+        return RowFunction(lambda x: found(x if whitening is None else whitening.apply(x)))
 
     def score(self, X: Array, y: Array | None = None, sample_weight: Array | None = None) -> float:
         r"""Return :math:`R^2` of the predictions, in three passes over the rows.
@@ -330,25 +334,20 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         largest = largest_degree(activation, most, biased=self.fit_bias)
         return activation, list(range(2, largest + 2, 2))
 
-    def _standardise(
-        self, rows: Rows, whitening: Whitening
-    ) -> tuple[Whitening | None, Notes, bool]:
+    def _standardise(self, rows: Rows, spread: Whitening) -> tuple[Whitening | None, Notes, bool]:
         """Return whitening if it is needed, and note inputs that are not Gaussian.
 
         Also returned: whether the inputs, after whitening if any, have mean 0 and covariance I.
         """
         names = column_names(self)
-        notes = Notes(whitening.column_notes(names))
-        standard = looks_standard(whitening, rows.total)
-        deviations = find_deviations(rows, whitening, names)
+        notes = Notes(spread.column_notes(names))
+        standard = looks_standard(spread, rows.total)
+        deviations = find_deviations(rows, spread, names)
         if deviations:
             notes.append(Note("inputs_not_gaussian", deviations))
-        parity = parity_note(as_activation(self.activation))
-        if parity is not None and self.positive and not self.fit_bias:
-            notes.append(parity)
         if not self.whiten or (standard and self.whiten == "auto"):
             return None, notes, standard
-        return whitening, notes, True
+        return spread, notes, True
 
     def _count(self, problem: ActivationSumProblem) -> int:
         rows = problem.rows
@@ -358,9 +357,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         check_enough_rows(rows.n, int(self.n_components))
         return int(self.n_components)
 
-    def _store_network(
-        self, best: FittedNetwork, unexplained: float, problem: ActivationSumProblem
-    ) -> None:
+    def _store_network(self, best: FittedNetwork, problem: ActivationSumProblem) -> None:
         """Store weights and directions, and choose the predictor."""
         order = np.argsort(-np.abs(best.network.weights), kind="stable")
         network = choose_signs(best.network.take(order), problem.parity)
@@ -378,7 +375,7 @@ class ActivationSumRegressor(FittedEstimator, Predictions, RegressorMixin, BaseE
         self.stats_ |= {
             "network_error": best.expected_error(problem.rows.total),
             "loss_history": best.history,
-            "unexplained": unexplained,
+            "unexplained": best.unexplained,
         }
         if not self.stats_["network_error"] > self.stats_["polynomial_error"]:
             self.stats_["hypothesis"] = "network"
@@ -430,13 +427,6 @@ def choose_signs(network: Network, parity: int) -> Network:
     V, weights = network.directions, network.weights
     largest = V[np.arange(len(V)), np.argmax(np.abs(V), axis=1)]
     signs = np.where((largest if parity > 0 else parity * -weights) < 0, -1.0, 1.0)
-    return network.with_units(
-        weights * signs if parity < 0 else weights, network.units * signs[:, None]
-    )
-
-
-def evaluate_hypothesis(
-    hypothesis: Callable[[Array], Array], whitening: Whitening | None, x: Array
-) -> Array:
-    """Evaluate a hypothesis of standardised points at points (n, d) as given."""
-    return hypothesis(x if whitening is None else whitening.apply(x))
+    if parity < 0:
+        weights = weights * signs
+    return network.with_units(weights, network.units * signs[:, None])

@@ -112,6 +112,8 @@ class FittedNetwork:
     eps: float  # precision of the rows
     history: tuple[float, ...] = ()  # the loss at the start and after every step
     converged: bool = True
+    # share of the error that a further component of either sign explains; 0 if not clearly
+    unexplained: float = 0.0
 
     @property
     def exact(self) -> bool:
@@ -253,20 +255,15 @@ def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Flo
     # weights afterwards: squares of small ones would be zero in single precision
     plain = replace(network, weights=np.ones(network.k))
     units = np.append(plain.weights, np.repeat(network.weights, network.units.shape[1]))
-    gram = mean_products(
-        rows,
-        lambda block: jacobian(plain, block["x"]),
-        2 * len(units),
-        "curvature of the error",
-        single=single,
-    )
+    columns, what = partial(jacobian, plain), "curvature of the error"
+    gram = mean_products(rows, columns, 2 * len(units), what, single=single)
     tangent = tangent_map(network)
     return tangent @ (gram * units * units[:, None]) @ tangent
 
 
-def jacobian(network: Network, x: Array) -> list[Array]:
+def jacobian(network: Network, block: Block) -> list[Array]:
     """Return derivatives by weights (n, k) and by units (n, k q), before :func:`tangent_map`."""
-    u = network.inputs(x)
+    x, u = block["x"], network.inputs(block["x"])
     slopes = network.activation.slope(u) * move_like(network.weights, x)[None, :]
     return [network.activation(u), outer_rows(slopes, network.points(x))]
 

@@ -74,12 +74,8 @@ class Polynomial:
 
     def __call__(self, x: Array) -> Array:
         """Evaluate at points (n, d); no randomness."""
-        basis, center = move_like(self.frame.basis, x), move_like(self.frame.center, x)
-        frame = replace(self.frame, basis=basis, center=center)
-        images, total = (
-            self.chain.like(x).images(frame.points(x)),
-            namespace_of(x).zeros_like(x[:, 0]),
-        )
+        images = self.chain.like(x).images(self.frame.points(x))
+        total = namespace_of(x).zeros_like(x[:, 0])
         for order, form in self.forms.items():
             a, b = split_order(order)
             total = total + dot_rows(images[a] @ move_like(form, x), images[b])
@@ -96,7 +92,7 @@ class Features:
 
     frame: Frame
     chain: SymmetricChain
-    orders: tuple[int, ...]  # of the hypothesis
+    orders: Sequence[int]  # of the hypothesis
     width: int  # directions of each subspace that are used
 
     @cached_property
@@ -114,21 +110,9 @@ class Features:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    @classmethod
-    def of(
-        cls, fold: ImplicitMoments, problem: ActivationSumProblem, degree: int, width: int
-    ) -> Features:
-        """Return the features of all orders of a problem up to a degree."""
-        orders = tuple(filter(problem.has_order, range(degree + 1)))
-        return cls(fold.frame, fold.chain, orders, width)
-
     def columns(self, block: Block) -> list[Array]:
         """Return the features and the labels of a block."""
         return [self.evaluate(block["x"]), block["y"][:, None]]
-
-    def up_to(self, degree: int) -> Flags:
-        """Return which features have no higher order."""
-        return np.array([a + b <= degree for a, b, _, _ in self.pairs])
 
     @cached_property
     def forms(self) -> dict[int, Floats]:
@@ -191,20 +175,17 @@ class FittedPolynomial:
     stats: dict[str, Any]  # of the choice
     moments: ImplicitMoments  # as they were estimated first
 
-    def expected_error(self, n: float) -> float:
-        """Estimate the mean squared error on new rows.
+    def measurements(self, n: float) -> dict[str, Any]:
+        """Return statistics of the fit to n rows, with the expected error on new rows.
 
         Held-out rows did not determine the coefficients, but did determine the span: it has
         p (d − p) unknowns, and each contributes twice its share of the noise.
         """
         p, d = map(int, self.polynomial.basis.shape)
-        return self.error * (1 + 2 * p * (d - p) / n)
-
-    def measurements(self, n: float) -> dict[str, Any]:
-        """Return statistics of the fit to n rows."""
+        expected = self.error * (1 + 2 * p * (d - p) / n)
+        errors = {"held_out_error": self.error, "polynomial_error": expected}
         steps = self.moments.steps
         reports = [(step.spectrum, step.floor, step.rank, step.order) for step in steps]
-        errors = {"held_out_error": self.error, "polynomial_error": self.expected_error(n)}
         return {**errors, **self.stats, **spectrum_stats(*reports)}
 
 
@@ -285,33 +266,21 @@ def squares_in(basis: Floats, x: Array) -> Array:
 
 def _in_span(view: FramedRows, basis: Floats) -> FramedRows:
     """Return the rows in a basis (p, d)."""
-    center = namespace_of(view.frame.center).zeros_like(view.frame.center)
-    return replace(view, frame=Frame(move_like(basis, view.frame.basis), center))
+    return replace(view, frame=replace(view.frame, basis=move_like(basis, view.frame.basis)))
 
 
 def fit_polynomial(
-    problem: ActivationSumProblem,
-    k: int,
-    degrees: Sequence[int],
-    *,
-    positive: bool,
-    most_features: int = 300,
+    problem: ActivationSumProblem, k: int, degrees: Sequence[int], *, positive: bool
 ) -> FittedPolynomial:
-    """Fit the hypothesis of k components; degrees are compared by held-out error.
-
-    Parameters
-    ----------
-    degrees : sequence of int
-        In increasing order.
-    most_features : int
-        Of the least squares: so many are solved in a second for all folds and ridges.
-    """
+    """Fit the hypothesis of k components; increasing degrees are compared by held-out error."""
     how = moment_options(problem, k, degrees[-1], positive=positive)
     view, first = find_span(problem, how)
     # subspaces of symmetric tensors within the span, from moments of all rows
     fold = estimate_moments(view, **how)
-    most = min(problem.rows.total / ROWS_PER_UNKNOWN, most_features)
-    widths = (Features.of(fold, problem, degrees[-1], width) for width in (2 * k, 3 * k // 2, k))
+    # least squares of 300 features take a second for all folds and ridges
+    most = min(problem.rows.total / ROWS_PER_UNKNOWN, 300)
+    of_width = partial(Features, fold.frame, fold.chain, fold.orders)
+    widths = map(of_width, (2 * k, 3 * k // 2, k))
     features = next(each for each in widths if len(each) <= most or each.width == k)
     return choose_coefficients(problem.rows, features, degrees, first or fold)
 
@@ -333,7 +302,7 @@ def find_span(
     rough = {**how, "order": min(how["order"], 4), "wide": False}
     for rows in (sample.rows, sample.rows, problem.rows):
         fold = estimate_moments(view, **rough)
-        features = Features.of(fold, problem, rough["order"], how["k"])
+        features = Features(fold.frame, fold.chain, fold.orders, how["k"])
         products = mean_products(sample.rows, features.columns, 4 * len(features), "turns")
         polynomial = features.polynomial(solve_ridge(products, 1e-3), -math.inf, math.inf)
         view, first = _in_span(view, turn_span(rows, polynomial)), first or fold
@@ -378,12 +347,7 @@ def solve_ridge(products: Floats, ridge: float, used: Flags | None = None) -> Fl
 
 
 def choose_coefficients(
-    rows: Rows,
-    features: Features,
-    degrees: Sequence[int],
-    moments: ImplicitMoments,
-    ridges: Sequence[float] = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
-    n_folds: int = 5,
+    rows: Rows, features: Features, degrees: Sequence[int], moments: ImplicitMoments
 ) -> FittedPolynomial:
     """Choose degree and ridge by cross-validation, and fit the coefficients, on a sample.
 
@@ -391,6 +355,7 @@ def choose_coefficients(
     variance at most 1. Held-out predictions are clipped to the range of the labels, as those of
     the hypothesis are: a few large values of a polynomial would decide otherwise.
     """
+    ridges, n_folds = (1e-8, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1), 5
     some = rows.sample(max(SAMPLE_ROWS, 100 * len(features)))
     labels = to_numpy(some.block["y"])
     low, high = float(labels.min()), float(labels.max())
@@ -402,10 +367,11 @@ def choose_coefficients(
         for share, fold in zip(shares, folds, strict=True)
     ]
     every, tried = np.sum(products, axis=0), list(product(degrees, ridges))
+    orders = np.array([a + b for a, b, _, _ in features.pairs])
 
     def solve(products: Floats) -> Floats:
         """Return the coefficients of every degree and ridge, (features, tried)."""
-        found = [solve_ridge(products, ridge, features.up_to(degree)) for degree, ridge in tried]
+        found = [solve_ridge(products, ridge, orders <= degree) for degree, ridge in tried]
         return np.stack(found, axis=1)
 
     def residuals(coefficients: Floats, block: Block) -> list[Array]:

@@ -44,7 +44,7 @@ def find_network(
     n_starts: int,
     fit: Callable[..., FittedNetwork],
     rng: np.random.Generator,
-) -> tuple[FittedNetwork, float]:
+) -> FittedNetwork:
     """Fit weights, directions and biases, from random starts in the span.
 
     Parameters
@@ -63,28 +63,26 @@ def find_network(
     Returns
     -------
     fitted : FittedNetwork
-        Fitted to all rows, in the coordinates of the points.
-    unexplained : float
-        Share of the error that a further component of either sign explains; 0 if not clearly.
+        Fitted to all rows, in the coordinates of the points, with the share of the error that is
+        ``unexplained``.
     """
     rows, q = in_memory(problem.rows), problem.n_features + problem.biased
     # directions stay in the span where rows are few, or a matrix of unknowns takes above 128 MB
     in_span = k * problem.n_features > 0.5 * rows.total or k * (q + 1) > 4_000
     fit_all = partial(fit, rows, **({"max_iter": 0} if in_span else {}))
     inside, price = sample_inside(rows, basis, k, 5_000), q * math.log(rows.total)
-    none = None
-    if problem.biased:  # more local optima, which few steps do not tell apart
-        none, n_starts = np.zeros(k), 3 * n_starts
+    n_starts *= 3 if problem.biased else 1  # more local optima, which few steps do not tell apart
+    none = np.zeros(k) if problem.biased else None
     blank = Network(np.ones(k), np.eye(k, len(basis)), problem.activation, none, positive)
     # an error of the estimated mean of the inputs acts as small biases do
     least = 0.0 if problem.whitening is None else q / rows.total
-    found = list[tuple[FittedNetwork, float]]()
+    found = list[FittedNetwork]()
     for _ in range(3):
         # 1. Starts in the span, improved there; the best is fitted to all rows and features.
         draws = rng.standard_normal((n_starts, *blank.units.shape))
         starts = [blank.with_units(blank.weights, units) for units in draws]
         trial = improve(inside, best_trial(inside, starts, 3), k, rng)
-        best, unexplained = fit_all(trial.network.through(basis)), 0.0
+        best = fit_all(trial.network.through(basis))
         while not in_span:
             # 2. Moves in the span of what the network and its residuals know.
             sample, known = known_inside(rows, best.network)
@@ -92,14 +90,15 @@ def find_network(
             trial = improve(sample, start, most, rng, price)
             candidate = best if trial is start else fit_all(trial.network.through(known))
             if not candidate.bic < best.bic:
-                unexplained = unexplained_share(sample, start, rng, price, least)
+                share = unexplained_share(sample, start, rng, price, least)
+                best = replace(best, unexplained=share)
                 break
             best = candidate
-        found.append((best, unexplained))
+        found.append(best)
         # 3. Again from other starts where something is missing, as in a local optimum.
-        if not unexplained:
+        if not best.unexplained:
             break
-    return min(found, key=lambda each: each[0].bic)
+    return min(found, key=attrgetter("bic"))
 
 
 def unexplained_share(
@@ -146,12 +145,10 @@ def try_network(rows: Rows, start: Network, steps: int) -> FittedNetwork:
     return fit_network(rows, fit_weights(rows, start), max_iter=steps, tol=1e-3)
 
 
-def best_trial(rows: Rows, starts: Sequence[Network], continued: int) -> FittedNetwork:
+def best_trial(rows: Rows, starts: Sequence[Network], n_best: int) -> FittedNetwork:
     """Fit starts for a few steps, and the best of them further."""
     tried = sorted((try_network(rows, start, 3) for start in starts), key=attrgetter("loss"))
-    further = (
-        fit_network(rows, each.network, max_iter=10, tol=1e-3) for each in tried[:continued]
-    )
+    further = [fit_network(rows, each.network, max_iter=10, tol=1e-3) for each in tried[:n_best]]
     return min(further, key=attrgetter("loss"))
 
 

@@ -32,7 +32,14 @@ from implicitmoments.clustering.pair_test import (
     members_of,
     rule_of,
 )
-from implicitmoments.estimator import FEATURES, Check, FittedEstimator, as_floats, constant_notes
+from implicitmoments.estimator import (
+    FEATURES,
+    Check,
+    FittedEstimator,
+    as_floats,
+    constant_notes,
+    outlier_notes,
+)
 from implicitmoments.evaluation import Predictions, RowFunction
 from implicitmoments.mixture import SphericalMixture
 from implicitmoments.moments.components import second_moment_floor
@@ -234,9 +241,7 @@ class SphericalMixtureClusterer(
     def _find_notes(self, span: SphericalSpan) -> list[Note]:
         """Return notes on possible errors of the clusters."""
         stats, k, found = self.stats_, self.n_components, self._k()
-        values, notes = {"variance": span.variance}, []
-        if stats["outliers"]:
-            notes.append(Note("outliers", {"n": stats["outliers"], "done": "left out of"}))
+        values, notes = {"variance": span.variance}, outlier_notes(stats["outliers"])
         if stats["rows_used"] < ROWS_PER_COMPONENT * k:
             notes.append(Note("few_rows", {"n": stats["rows_used"], "k": k}))
         flat = smallest_variance(span, stats["rows_used"])

@@ -29,6 +29,7 @@ from implicitmoments.estimator import (
     as_floats,
     column_names,
     constant_notes,
+    outlier_notes,
 )
 from implicitmoments.evaluation import DensityScores
 from implicitmoments.notes import InputError, Note, Notes
@@ -163,8 +164,7 @@ class ExpandedDensity(FittedEstimator, DensityScores, DensityMixin, BaseEstimato
         }
         if near.rows.kept < ROWS_PER_COMPONENT * k:
             notes.append(Note("few_rows", {"n": near.rows.kept, "k": k}))
-        if near.n_outliers:
-            notes.append(Note("outliers", {"n": near.n_outliers, "done": "left out of"}))
+        notes += outlier_notes(near.n_outliers)
         self._store(density, rows.like)
         self.notes_ = Notes([*notes, *model.notes, *self._far_notes()])
 
