@@ -89,6 +89,8 @@ def main(name: str, doc: str | None, tables: dict[str, Table]) -> None:
     parser.add_argument("--methods", nargs="+", help="by name; all by default")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="folder of CSV files")
     options = parser.parse_args()
+    if options.old and not (options.old / "implicitmoments").is_dir():
+        parser.error(f"--old: there is no package implicitmoments in {options.old}")
     for chosen in options.tables or tables:
         print(f"{name} {chosen}: {provenance()}\n", flush=True)
         rows = run(tables[chosen], options)

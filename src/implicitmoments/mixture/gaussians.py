@@ -243,7 +243,7 @@ class Gaussians(Family):
 
     def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Family, Floats] | None:
         """Return spherical components on the k - 1 principal axes, which hold their means."""
-        if self.shape != "spherical" or k == 1 or self.d <= 2 * k:
+        if self.shape != "spherical" or k == 1 or self.d <= 4 * k:
             return None
         z = self.points(features).astype(np.float32)
         axes = np.linalg.eigh((z.T * weights.astype(np.float32)) @ z)[1][:, -(k - 1) :]
