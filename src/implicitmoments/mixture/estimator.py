@@ -159,11 +159,9 @@ class Mixture:
     @cached_property
     def coefficients(self) -> Floats:
         """Coefficients (k, n_features), log weights included."""
-        own, shared = self.family.coefficients(self.parameters)
-        own[:, 0] += np.log(np.maximum(self.weights, 1e-300))
-        if shared is None:
-            return own
-        return np.hstack([own, np.broadcast_to(shared, (len(own), shared.shape[-1]))])
+        found: Floats = self.family.unshared().coefficients(self.parameters)[0]
+        found[:, 0] += np.log(np.maximum(self.weights, 1e-300))
+        return found
 
     def measure(self, x: Array, *labels: Array) -> tuple[Array, Array]:
         """Return log densities (n,) and responsibilities (k, n)."""
@@ -333,9 +331,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         stats["seconds_search"] = perf_counter() - began
         return Search(sample, end, stats)
 
-    def _starts(
-        self, sample: Sample, k: int, rng: Generator, stats: dict[str, Any]
-    ) -> Floats | None:
+    def _starts(self, sample: Sample, k: int, rng: Generator, stats: Any) -> Floats | None:
         """Return sums (B, k, s) at which a search starts: k-means groups if asked for.
 
         Otherwise the optimum of a small sample, or None where the sample itself is small.

@@ -354,7 +354,7 @@ class GaussianMixture(GaussianEstimator):
         if self.covariance_type_ not in ("full", "tied"):
             variances = as_floats(self.covariances_)
             with np.errstate(divide="ignore"):
-                return as_like(1 / (variances if squared else np.sqrt(variances)), self.means_)
+                return as_like(variances ** (-1.0 if squared else -0.5), self.means_)
         covariances = self._mixture.values["covariances"]
         flat = np.diagonal(covariances, axis1=-2, axis2=-1)[..., None] == 0
         flat = flat & np.eye(covariances.shape[-1], dtype=bool)
@@ -370,13 +370,11 @@ class GaussianMixture(GaussianEstimator):
         return [Students.of(each) if self.noise == "student" else each for each in gaussians]
 
     def _start(self, rows: Rows) -> Parameters | None:
-        if not (self.warm_start and hasattr(self, "stats_")):
-            return checked_start(self, rows.n_features)
-        same_type = self.covariance_type in ("auto", self.covariance_type_)
-        same_k = self.n_components in ("auto", self._k())
+        alike = self.warm_start and hasattr(self, "stats_")
+        alike = alike and self.covariance_type in ("auto", self.covariance_type_)
+        alike = alike and self.n_components in ("auto", self._k())
         # a column that did not vary in the last fit has no variance to start from
-        varied = self._scales.shape[1] == rows.n_features and np.all(self._scales > 0)
-        if not (same_type and same_k and varied):
+        if not (alike and self._scales.shape[1] == rows.n_features and np.all(self._scales > 0)):
             return checked_start(self, rows.n_features)
         found = {name: as_floats(getattr(self, f"{name}_")) for name in self.parameters}
         return {name: part for name, part in found.items() if np.all(np.isfinite(part))}
@@ -406,37 +404,32 @@ class GaussianMixture(GaussianEstimator):
 def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     """Return the start that the user gave for d columns, if any."""
     k, kind = model.n_components, model.covariance_type
-    size = d if kind in ("full", "tied") else 1  # numbers are matrices of size 1
-    shapes_of: dict[str, tuple[Any, ...]] = {"full": (d, d), "diag": (d,), "spherical": ()}
-    shape = shapes_of.get(kind.removeprefix("tied_"), (d, d))
-    shape = shape if kind.startswith("tied") else (k, *shape)
-    shapes = {"weights": (k,), "means": (k, d), "precisions": shape}
+    own = {"diag": (d,), "spherical": ()}.get(kind.removeprefix("tied_"), (d, d))
+    shape = own if kind.startswith("tied") else (k, *own)
+    shapes: dict[str, Any] = {"weights": (k,), "means": (k, d), "precisions": shape}
     given = {name: getattr(model, f"{name}_init") for name in shapes}
-    found = {name: value for name, value in given.items() if value is not None}
+    found: Any = {name: as_floats(value) for name, value in given.items() if value is not None}
     if (found and "auto" in (k, kind)) or (model.init_params != "auto" and k == "auto"):
-        template = "a start needs a number of components, and given parameters need a covariance "
-        template += "type as well, got `n_components={k!r}`, `covariance_type={kind!r}` and "
-        template += "`init_params={init!r}`"
+        template = "`n_components={k!r}`, `covariance_type={kind!r}` and `init_params={init!r}`: "
+        template += "a start needs a number of components, and given parameters a covariance type"
         raise InputError("init_with_auto", template, k=k, kind=kind, init=model.init_params)
-    for name, value in found.items():
-        array = np.asarray(to_numpy(value) if hasattr(value, "shape") else value, dtype=np.float64)
-        expected = shapes[name]
-        if array.shape != expected:
+    if "precisions" in found:  # infinite for columns that do not vary, which are left out
+        found["precisions"] = np.where(np.isposinf(found["precisions"]), 1.0, found["precisions"])
+    for name, array in found.items():
+        if array.shape != shapes[name]:
             template = "`{name}_init` has the shape {shape}, expected {expected}"
-            values = {"name": name, "shape": array.shape, "expected": expected}
-            raise InputError("init_of_wrong_shape", template, **values)
-        if name == "precisions":  # infinite for columns that do not vary, which are left out
-            array = np.where(array == math.inf, 1.0, array)
+            values = {"shape": array.shape, "expected": shapes[name]}
+            raise InputError("init_of_wrong_shape", template, name=name, **values)
         assert_all_finite(array, input_name=f"{name}_init")
-        found[name] = array
     weights = found.get("weights", np.ones(1))
     if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
         template = "`weights_init` must be non-negative and sum to 1"
         raise InputError("weights_not_a_distribution", template)
     if "precisions" in found:
+        size = d if own == (d, d) else 1  # numbers are matrices of size 1
         matrices = found.pop("precisions").reshape(-1, size, size)
-        symmetric = np.allclose(matrices, matrices.swapaxes(1, 2))
-        if not symmetric or np.linalg.eigvalsh(matrices).min() <= 0:
+        transposed = matrices.swapaxes(1, 2)
+        if not np.allclose(matrices, transposed) or np.linalg.eigvalsh(matrices).min() <= 0:
             template = "`precisions_init` must be symmetric and positive definite"
             raise InputError("precisions_not_positive", template)
         found["covariances"] = np.linalg.inv(matrices).reshape(shape)
@@ -507,7 +500,7 @@ def start(
     ).fit(X, sample_weight=sample_weight)
     constant = {note.code: note.values for note in model.notes_}.get("columns_left_out")
     if constant and covariance_type != "spherical":
-        template = "columns {columns} of X are constant, so that their precisions are infinite; "
-        template += "leave them out, or use `covariance_type='spherical'` if only means are needed"
+        template = "columns {columns} of X are constant; leave them out, or use "
+        template += "`covariance_type='spherical'` if only means are needed"
         raise InputError("precisions_infinite", template, **constant)
     return InitialParameters(model.means_, model.weights_, model.precisions_)

@@ -112,12 +112,9 @@ class Gaussians(Family):
 
     def _second(self, z: Array) -> Array:
         """Return the second-order features of points (..., d)."""
-        if self.shape == "full":
-            return pair_columns(z)
-        squares = z * z
-        if self.shape == "diag":
-            return squares
-        return namespace_of(z).sum(squares, axis=-1, keepdims=True)
+        if self.shape == "spherical":
+            return namespace_of(z).sum(z * z, axis=-1, keepdims=True)
+        return pair_columns(z) if self.shape == "full" else z * z
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
         """Return the covariance within components, (..., 1, ·).
@@ -254,31 +251,26 @@ class Gaussians(Family):
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k components."""
-        covariances = 1 if self.tied else k
-        if self.variance is not None:
-            covariances = 0
-        return k - 1 + k * self.d + covariances * (self.n_features - 1 - self.d)
+        covariances = 0 if self.variance is not None else self.n_features - 1 - self.d
+        return k - 1 + k * self.d + covariances * (1 if self.tied else k)
 
     def to_user(self, parameters: Parameters) -> Parameters:
         """Return means and covariances of the columns; these in the shapes of scikit-learn."""
         means = restore_columns(parameters["means"] * self.unit + self.centre, self.constants)
         found = parameters["covariances"] * self._squared_units
-        if self.tied:
-            found = found.squeeze(-3 if self.shape == "full" else -2)
         if self.shape == "full":
             found = restore_matrices(found, self.constants)
         elif self.shape == "diag":
             found = restore_columns(found, self.constants, 0.0)
-        else:
-            found = found[..., 0]
-        return {"means": means, "covariances": found}
+        if self.tied:
+            found = found.squeeze(-3 if self.shape == "full" else -2)
+        return {"means": means, "covariances": found[..., 0] if self.shape == "spherical" else found}
 
     @property
     def _squared_units(self) -> Floats:
         """Units of covariances: (d, d), (d,) or (1,)."""
-        if self.shape == "full":
-            return np.outer(self.unit, self.unit)
-        return self.unit**2 if self.shape == "diag" else self.unit[:1] ** 2
+        units = self.unit[: len(self.floor)]
+        return np.outer(units, units) if self.shape == "full" else units**2
 
     def sums_of(self, given: Parameters, sizes: Floats) -> Floats:
         """Return the sums (k, s) of rows with some means and covariances of the columns."""

@@ -196,7 +196,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         "components": "Rows by most probable line, on the direction along which the slopes differ "
         "most.",
         "components_of_one": "Rows and the line, along its slope.",
-        "components_one_column": "Rows by most probable line.",
         "fit": "Residuals of {target} from the most probable line of each row, and those of "
         "labels drawn from the model. If the model is right, both have the same distribution.",
     }
@@ -253,14 +252,11 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         array of shape (n_samples, k)
         """
         check_is_fitted(self)
+        if y is not None or isinstance(X, Table):
+            return self._function("probabilities").evaluate(self, X, y)
         weights = self._mixture.weights
-
-        def prior(x: Array) -> Any:
-            return move_like(weights, x) + namespace_of(x).zeros_like(x[:, :1])
-
-        if y is None and not isinstance(X, Table):
-            return RowFunction(prior).evaluate(self, X)
-        return self._function("probabilities").evaluate(self, X, y)
+        prior = RowFunction(lambda x: move_like(weights, x) + 0 * x[:, :1])
+        return prior.evaluate(self, X)
 
     def predict_component(self, X: Any, y: Any = None) -> Any:
         """Return the most probable line of each row.

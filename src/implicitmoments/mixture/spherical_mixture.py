@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from sklearn.utils._param_validation import Interval
 
 from implicitmoments.arrays import Floats
@@ -158,9 +159,7 @@ class SphericalMixture(GaussianEstimator):
     def _families(self, start: Any) -> list[Family]:  # noqa: ARG002
         return [Gaussians(self.covariance_type, variance=self.variance)]
 
-    def _starts(
-        self, sample: Sample, k: int, rng: np.random.Generator, stats: dict[str, Any]
-    ) -> Floats | None:
+    def _starts(self, sample: Sample, k: int, rng: Generator, stats: Any) -> Floats | None:
         """Return components decoded from moments, if they are as good as k-means groups."""
         if self.order == "auto":
             return super()._starts(sample, k, rng, stats)
@@ -190,10 +189,8 @@ class SphericalMixture(GaussianEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.order != "auto" and self.n_components == "auto":
-            template = "`order={order}` decodes a given number of components; set `n_components`, "
-            template += "or use `order='auto'`"
+            template = "`order={order}` needs a number of components; set `n_components`"
             raise InputError("order_needs_number", template, order=self.order)
         if self.variance is not None and self.covariance_type == "spherical":
-            template = "`variance={variance:g}` is known, so there is none to estimate per "
-            template += "component; use `variance=None` or `covariance_type='tied_spherical'`"
+            template = "`variance={variance:g}` needs `covariance_type='tied_spherical'`"
             raise InputError("variance_known_and_estimated", template, variance=self.variance)

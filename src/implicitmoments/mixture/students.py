@@ -188,11 +188,8 @@ def acceleration(freedom: Floats, p: int, most: float) -> Floats:
     """
     half, far = freedom / 2, freedom + p
     known = polygamma(1, half) - 1 / half
-    seen = (
-        polygamma(1, half)
-        - polygamma(1, far / 2)
-        - 2 * p * (far + 4) / (freedom * far * (far + 2))
-    )
+    seen = polygamma(1, half) - polygamma(1, far / 2)
+    seen = seen - 2 * p * (far + 4) / (freedom * far * (far + 2))
     return np.asarray(np.clip(known / np.maximum(seen, TINY), 1.0, most))
 
 
