@@ -404,7 +404,7 @@ class GaussianMixture(GaussianEstimator):
 def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     """Return the start that the user gave for d columns, if any."""
     k, kind = model.n_components, model.covariance_type
-    own = {"diag": (d,), "spherical": ()}.get(kind.removeprefix("tied_"), (d, d))
+    own: Any = {"diag": (d,), "spherical": ()}.get(kind.removeprefix("tied_"), (d, d))
     shape = own if kind.startswith("tied") else (k, *own)
     shapes: dict[str, Any] = {"weights": (k,), "means": (k, d), "precisions": shape}
     given = {name: getattr(model, f"{name}_init") for name in shapes}

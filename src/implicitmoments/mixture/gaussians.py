@@ -264,7 +264,8 @@ class Gaussians(Family):
             found = restore_columns(found, self.constants, 0.0)
         if self.tied:
             found = found.squeeze(-3 if self.shape == "full" else -2)
-        return {"means": means, "covariances": found[..., 0] if self.shape == "spherical" else found}
+        found = found[..., 0] if self.shape == "spherical" else found
+        return {"means": means, "covariances": found}
 
     @property
     def _squared_units(self) -> Floats:

@@ -43,10 +43,6 @@ class Chart:
             start += c * q
         return log_softmax(logs, axis=-1), found
 
-    def values(self, logs: Floats, parameters: Parameters) -> Parameters:
-        """Return weights (m, k) and parameters in the user's units."""
-        return {"weights": np.exp(logs), **self.family.to_user(parameters)}
-
     def gradients(self, logs: Floats, parameters: Parameters, sums: Floats) -> Floats:
         """Return gradients (m, m) of the complete log-likelihoods of m sums at m parameters.
 
@@ -80,8 +76,8 @@ def standard_errors(
     steps = family.steps(parameters)
     m = len(weights) - 1 + sum(part.shape[0] * part.shape[1] for part in steps.values())
     chart = Chart(family, np.log(weights), parameters, steps, m)
-    unknown = chart.values(chart.log_weights, parameters)
-    unknown = {name: np.full(np.shape(part), np.nan) for name, part in unknown.items()}
+    found = {"weights": weights, **family.to_user(parameters)}
+    unknown = {name: np.full(np.shape(part), np.nan) for name, part in found.items()}
     if chart.m > 1_000:
         return unknown
     try:
@@ -97,13 +93,14 @@ def standard_errors(
         inverse = inverse @ outer[inside] @ inverse
     if not np.all(np.diag(inverse) > 0):
         return unknown
-    ahead, behind = (chart.values(*chart.moved(size)) for size in (STEP, -STEP))
+    sides = (chart.moved(size) for size in (STEP, -STEP))
+    ahead, behind = ({"weights": np.exp(logs)} | family.to_user(part) for logs, part in sides)
     errors = {}
-    for name in unknown:
+    for name, part in unknown.items():
         turn = (ahead[name] - behind[name]).reshape(chart.m, -1) / 2
         squares = (turn[known] * (inverse @ turn[known])).sum(0) * (sample.n / n)
         squares[np.any(turn[~known] != 0, axis=0)] = np.nan
-        errors[name] = np.sqrt(squares).reshape(unknown[name].shape)
+        errors[name] = np.sqrt(squares).reshape(part.shape)
     return errors
 
 
