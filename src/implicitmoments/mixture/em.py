@@ -82,10 +82,6 @@ class Sample:
         """Features with coefficients per component."""
         return self.features[..., : self.family.n_own]
 
-    def take(self, places: Any, weights: Floats) -> Sample:
-        """Return groups of rows (G, m), with weights of their own."""
-        return Sample(self.family, self.features[places], weights)
-
     def blocks(self, n_components: int) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield slices of rows, their own features and their weights."""
         size = max(256, BLOCK_NUMBERS // n_components)

@@ -343,7 +343,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         if 3 * few >= n:
             return None
         rows = rng.permutation(n)[:few]
-        small = sample.take(rows, sample.weights[rows])
+        small = replace(sample, features=sample.features[rows], weights=sample.weights[rows])
         sums, more = find_optimum(small, k, rng, self.n_moves, patience=0).sums, sample.n / small.n
         return sample.shares(more * sums, more * small.rest).sums[None]
 

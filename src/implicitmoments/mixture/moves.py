@@ -9,6 +9,7 @@ once their neighbours have adapted. All rows decide.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +122,7 @@ def try_splits(
     """
     family = sample.family
     places, weights = held_rows(shares, sample.weights, n_rows, rng)
-    local = sample.take(places, weights)
+    local = replace(sample, features=sample.features[places], weights=weights)
     whole = local.total[:, None, None, : family.n_own]
     single = take_steps(local, whole, STEPS_PER_SPLIT).levels[:, 0]
     coefficients = coefficients_of(family, whole, local.rest)[0][:, 0]
@@ -273,7 +274,8 @@ def local_gains(
     affordable = int(LOCAL_NUMBERS / (len(members) * sample.features.shape[1]))
     n_rows = min(ROWS_PER_SPLIT * size, affordable + 1)
     places, weights = held_rows(held @ found.shares, sample.weights, n_rows, rng)
-    local, sums = sample.take(places, weights), found.sums[members]
+    local = replace(sample, features=sample.features[places], weights=weights)
+    sums = found.sums[members]
     levels = [
         take_steps(local, each[:, None], LOCAL_STEPS).levels[:, 0] for each in (sums, change(sums))
     ]
