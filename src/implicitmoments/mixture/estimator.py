@@ -82,6 +82,28 @@ class Search(NamedTuple):
         level = float(sample.e_step(sums[None]).levels[0]) + sample.n * sample.family.log_jacobian
         return -2 * level + sample.family.n_parameters(len(sums)) * math.log(sample.n)
 
+    def run_em(self, rows: Rows, tol: float, max_iter: int) -> tuple[FeatureRows, Course]:
+        """Run EM on all rows: on the sample if it holds them, otherwise by passes over the source.
+
+        Passes are in single precision while gains exceed its rounding, if it is precise enough in
+        the sample, and in double precision at the end.
+        """
+        sample, sums = self.sample, self.end.sums
+        if len(sample.weights) == rows.kept:
+            return sample, run_em(sample, sums[None], tol=tol, max_iter=max_iter)
+        exact = Stream.of(sample.family, rows)
+        more = exact.n / sample.n
+        sums = (sums * (exact.n / sums[:, 0].sum()))[None]
+        if max_iter and len(exact.rest):  # the sample's shared features belong to its sums
+            sums = exact.with_rest(more * sample.rest).e_step(sums).sums
+        first = Course(np.zeros(1), sums)
+        if sample.in_single(sums[0] / more) is not sample:  # but for the last nine steps
+            fast, coarse = replace(exact, single=True), max(tol, 2 * SINGLE_ERROR[0])
+            first = run_em(fast, sums, tol=coarse, max_iter=max(0, max_iter - 9))
+        last = run_em(exact, first.sums, tol=tol, max_iter=max_iter - first.n_iter)
+        history = (*first.history, *last.history)
+        return exact, last._replace(n_iter=first.n_iter + last.n_iter, history=history)
+
 
 class Fit(NamedTuple):
     """A mixture that was fitted to all rows."""
@@ -110,31 +132,6 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
         template += "{total:count row} have {n}; check the data, or use fewer components"
         values = {"k": k, "enough": enough, "total": round(total)}
         raise InputError("too_few_distinct_rows", template, n=n, **values)
-
-
-def run_on_all_rows(
-    search: Search, rows: Rows, tol: float, max_iter: int
-) -> tuple[FeatureRows, Course]:
-    """Run EM on all rows: on the sample if it holds them, otherwise by passes over the source.
-
-    Passes are in single precision while gains exceed its rounding, if it is precise enough in
-    the sample, and in double precision at the end.
-    """
-    sample, sums = search.sample, search.end.sums
-    if len(sample.weights) == rows.kept:
-        return sample, run_em(sample, sums[None], tol=tol, max_iter=max_iter)
-    exact = Stream.of(sample.family, rows)
-    more = exact.n / sample.n
-    sums = (sums * (exact.n / sums[:, 0].sum()))[None]
-    if max_iter and len(exact.rest):  # the sample's shared features belong to its sums
-        sums = exact.with_rest(more * sample.rest).e_step(sums).sums
-    first = Course(np.zeros(1), sums)
-    if sample.in_single(sums[0] / more) is not sample:  # but for the last nine steps
-        fast, coarse = replace(exact, single=True), max(tol, 2 * SINGLE_ERROR[0])
-        first = run_em(fast, sums, tol=coarse, max_iter=max(0, max_iter - 9))
-    last = run_em(exact, first.sums, tol=tol, max_iter=max_iter - first.n_iter)
-    history = (*first.history, *last.history)
-    return exact, last._replace(n_iter=first.n_iter + last.n_iter, history=history)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +285,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             best = found[int(np.argmin(list(criteria.values())))]
             best.stats["bic_by_covariance_type"] = criteria
         began = perf_counter()
-        all_rows, course = run_on_all_rows(best, rows, self.tol, self.max_iter)
+        all_rows, course = best.run_em(rows, self.tol, self.max_iter)
         level = float(all_rows.e_step(course.sums).levels[0])
         levels = np.array([*course.history, level]) / all_rows.n + best.sample.family.log_jacobian
         best.stats["mean_log_likelihood_history"] = levels.tolist()

@@ -44,13 +44,10 @@ class GaussianEstimator(MixtureEstimator, DensityMixin, BaseEstimator):
 
     answers: ClassVar[Mapping[str, str]] = {**MixtureEstimator.answers, "labels": "predict"}
     captions: ClassVar[Mapping[str, str]] = {
-        "components": "Rows by most probable component, on the two directions along which the "
-        "means differ most." + OVERLAP,
+        "components": "Rows by component, in the plane in which the means differ most." + OVERLAP,
         "components_of_one": "Rows and their mean, on the two directions of largest variance.",
-        "components_one_column": "Histogram of the column by most probable component, and the "
-        "density of the mixture.",
-        "fit": "Log densities of the rows, and of rows drawn from the model. If the model is "
-        "right, both have the same distribution.",
+        "components_one_column": "Histogram by component, and the density of the mixture.",
+        "fit": "Log densities of rows, and of rows drawn from the model: alike if it is right.",
     }
 
     def _freedom(self) -> float:

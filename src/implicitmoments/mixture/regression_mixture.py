@@ -45,14 +45,12 @@ class NearLines:
         return cls(lines, 5 * limit, near_rule(rows, labelled=False))
 
     def __call__(self, block: Any) -> Array | None:
-        """Return which rows of a block are kept; None for all, and for rows without y."""
+        """Return which rows of a block are kept; None for rows without y."""
         if "y" not in block:
             return None
-        xp = namespace_of(block["x"])
         near = distances(self.lines, block["x"], block["y"]) <= self.limit
         inside = self.points({"x": block["x"]})
-        near = near if inside is None else near | ~inside
-        return None if bool(xp.all(near)) else near
+        return near if inside is None else near | ~inside
 
 
 def distances(lines: Floats, x: Array, y: Array) -> Array:
@@ -193,8 +191,7 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     saved = saved_attributes(parameters, _near=NearLines | None)
     tables = tables_of("Lines", "weights", "noise", "intercept", "coef")
     captions: ClassVar[Mapping[str, str]] = {
-        "components": "Rows by most probable line, on the direction along which the slopes differ "
-        "most.",
+        "components": "Rows by line, on the direction along which the slopes differ most.",
         "components_of_one": "Rows and the line, along its slope.",
         "fit": "Residuals of {target} from the most probable line of each row, and those of "
         "labels drawn from the model. If the model is right, both have the same distribution.",

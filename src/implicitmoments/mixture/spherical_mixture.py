@@ -150,9 +150,8 @@ class SphericalMixture(GaussianEstimator):
         "covariance_type": [words("tied_spherical", "spherical")],
     }
     captions: ClassVar[Mapping[str, str]] = {
-        "spectra": "Eigenvalues of the moment from which the components were decoded; filled: "
-        "those kept. A kept eigenvalue at the noise level, or others far above it, suggest "
-        "another number of components, or columns that differ in scale.",
+        "spectra": "Eigenvalues of the moment; filled: of the components decoded. One of these at "
+        "the noise level, or others far above it, suggest another number of components.",
         **GaussianEstimator.captions,
     }
 
