@@ -243,6 +243,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         "max_components": [whole(1)],
         "errors": [words("observed", "robust"), None],
         "noise": [words("gaussian", "student")],
+        "noise_type": [words("shared", "separate")],
+        "fit_intercept": ["boolean"],
     }
     n_components: int | str
     tol: float

@@ -24,7 +24,6 @@ from implicitmoments.validation import (
     check_enough_rows,
     check_unknowns,
     check_whole,
-    words,
 )
 
 
@@ -181,11 +180,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         **MixtureEstimator.answers,
         "predictions": "predict",
         "components": "predict_component",
-    }
-    allowed: ClassVar[Mapping[str, list[Any]]] = {
-        **MixtureEstimator.allowed,
-        "fit_intercept": ["boolean"],
-        "noise_type": [words("shared", "separate")],
     }
     parameters = ("weights", "coef", "intercept", "noise", "degrees_of_freedom")
     saved = saved_attributes(parameters, _near=NearLines | None)
