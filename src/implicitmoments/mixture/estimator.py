@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from time import perf_counter
@@ -59,6 +59,7 @@ from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import Near, Rows, cells_off, open_rows
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
+    RandomState,
     as_seed,
     number,
     whole,
@@ -215,6 +216,7 @@ def tables_of(name: str, *parameters: str) -> dict[str, dict[str, str]]:
     }
 
 
+@dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
 class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     """A mixture of any family: ``fit`` reads as the algorithm.
 
@@ -246,16 +248,19 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         "noise_type": [words("shared", "separate")],
         "fit_intercept": ["boolean"],
     }
-    n_components: int | str
-    tol: float
-    max_iter: int
-    errors: str | None
-    drop_outliers: bool
-    n_moves: int = 40
-    n_init: int = 1
-    init_params: str = "auto"
-    _mixture: Mixture
-    _sums: Floats | None  # of the features, in ``partial_fit``
+    n_components: int | str = 2
+    _: KW_ONLY
+    max_components: int = 50
+    max_iter: int = 500
+    tol: float = 1e-7
+    errors: str | None = None
+    drop_outliers: bool = True
+    random_state: RandomState = None
+    rows_per_block: int | None = None
+
+    n_moves = 40
+    n_init = 1
+    init_params = "auto"
 
     # what a subclass supplies
 
@@ -308,9 +313,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         kind = "merge" if family.similar_if_near else "lines"
         stats: dict[str, Any] = {"start": kind, "sample_rows": len(sample.weights)}
         if k is None:
-            fewest = ROWS_PER_COMPONENT  # lines through as many rows as coefficients are exact
-            if not family.similar_if_near:
-                fewest = max(fewest, family.n_parameters(1))
+            # lines through as many rows as coefficients are exact
+            least = 0 if family.similar_if_near else family.n_parameters(1)
+            fewest = max(ROWS_PER_COMPONENT, least)
             most = min(self.max_components, rows.kept, round(rows.total) // fewest)
             end, stats["bic_by_n_components"] = choose_k(sample, rng, max(1, most))
         elif isinstance(start, dict):
@@ -360,13 +365,14 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         if stats["start"] != "given":
             order = np.argsort(-sums[:, 0], kind="stable")
         notes = fit_notes(sample, sums, rest, end, np.argsort(order))
-        self._mixture = mixture = fit.mixture(order, machine_epsilon(like))
+        mixture = fit.mixture(order, machine_epsilon(like))
+        self._mixture: Mixture = mixture
         errors = None
         if self.errors is not None:
             how = {"robust": self.errors == "robust"}
             errors = standard_errors(sample, mixture.weights, mixture.parameters, n, **how)
         self._set_parameters(errors, like)
-        self._sums = None
+        self._sums: Floats | None = None  # of the features, in ``partial_fit``
         self.lower_bound_, self.n_iter_ = fit.level, course.n_iter
         self.converged_ = course.converged
         if not self.converged_:

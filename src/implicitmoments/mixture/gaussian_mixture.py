@@ -173,6 +173,24 @@ class GaussianMixture(GaussianEstimator):
         The number k of components. ``"auto"`` starts from the number at which merging
         micro-components gives the least Bayesian information criterion, and splits and merges
         components while it falls.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows; 0 for what the search has found, or
+        for the start that is given.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
     covariance_type : str, default "full"
         ``"full"``, one covariance for each component; ``"tied"``, one for all; ``"diag"`` and
         ``"tied_diag"``, diagonal ones; ``"spherical"`` and ``"tied_spherical"``, one variance for
@@ -181,17 +199,12 @@ class GaussianMixture(GaussianEstimator):
         The distribution of the components. ``"student"`` is the multivariate t with degrees of
         freedom that are estimated, one number for all components: rows far from every component
         then count little. No rows are left out as outliers.
-    tol : float, default 1e-7
-        EM stops when the mean log-likelihood per row can rise by less than this.
     reg_covar : float, default 0
         Least variance along any direction, relative to the variances of the columns. Whatever it
         is, components do not collapse: one with too few rows for its covariance borrows from the
         pooled covariance; in a column whose values repeat at steps of h no variance is below
         :math:`h^2/2\pi`; and none is below what the precision of the rows resolves beside the
         mean.
-    max_iter : int, default 500
-        The largest number of EM iterations over all rows; 0 for what the search has found, or
-        for the start that is given.
     n_init : int, default 1
         Number of complete searches with random numbers of their own, the best of which is kept.
     init_params : {"auto", "k-means++"}, default "auto"
@@ -206,27 +219,14 @@ class GaussianMixture(GaussianEstimator):
         Precisions to start from, in the shape of ``precisions_``.
     n_moves : int, default 40
         The most moves that a search makes on a sample; 0 for EM from k-means groups alone.
-    max_components : int, default 50
-        The largest number of components that ``"auto"`` tries.
-    drop_outliers : bool, default True
-        Leave out rows far from the bulk that have too few neighbours to be a component.
-        ``stats_["outliers"]`` counts them.
     warm_start : bool, default False
         Let :meth:`fit` start EM on all rows from the last fit, if it has as many components and
         features, rather than from what is given, and try no moves; converged if the likelihood
         rises by less than ``tol`` between the two.
-    errors : {"observed", "robust"} or None, default None
-        Standard errors of all parameters: from the observed information, which assumes that the
-        model is right; from the sandwich, which also holds where the noise has another law, for
-        the parameters that the fit has in the limit of many rows; or none.
     verbose : int, default 0
         1 prints the starts and the result of a fit, 2 also the likelihood in EM on all rows.
     verbose_interval : int, default 10
         With ``verbose=2``, every how many iterations.
-    random_state : int, generator, np.random or None, default None
-        Seed of all random numbers; also of :meth:`sample`.
-    rows_per_block : int, optional
-        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
@@ -298,23 +298,16 @@ class GaussianMixture(GaussianEstimator):
     _: KW_ONLY
     covariance_type: str = "full"
     noise: str = "gaussian"
-    tol: float = 1e-7
     reg_covar: float = 0.0
-    max_iter: int = 500
     n_init: int = 1
     init_params: str = "auto"
     weights_init: Any = None
     means_init: Any = None
     precisions_init: Any = None
     n_moves: int = 40
-    max_components: int = 50
-    drop_outliers: bool = True
     warm_start: bool = False
-    errors: str | None = None
     verbose: int = 0
     verbose_interval: int = 10
-    random_state: RandomState = None
-    rows_per_block: int | None = None
 
     parameters = ("weights", "means", "covariances", "degrees_of_freedom")
     saved = saved_attributes(parameters, covariance_type_=str)

@@ -78,14 +78,6 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     n_components : int or "auto", default 2
         The number k of components. k lines may not have more coefficients than there are rows.
         ``"auto"`` grows and prunes lines while BIC falls.
-    noise_type : {"shared", "separate"}, default "shared"
-        One standard deviation for all lines, or one for each.
-    noise : {"gaussian", "student"}, default "gaussian"
-        The distribution of the noise. ``"student"`` is Student's t with degrees of freedom that
-        are estimated, one number for all lines: rows far from every line then count little. No
-        rows are left out as outliers.
-    fit_intercept : bool, default True
-        Whether components have intercepts of their own. If not, lines go through the origin.
     max_components : int, default 50
         The largest number of components that ``"auto"`` tries.
     max_iter : int, default 500
@@ -104,6 +96,14 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
         Seed of all random numbers; also of :meth:`sample`.
     rows_per_block : int, optional
         Rows that are processed at a time; chosen by the memory they take by default.
+    noise_type : {"shared", "separate"}, default "shared"
+        One standard deviation for all lines, or one for each.
+    noise : {"gaussian", "student"}, default "gaussian"
+        The distribution of the noise. ``"student"`` is Student's t with degrees of freedom that
+        are estimated, one number for all lines: rows far from every line then count little. No
+        rows are left out as outliers.
+    fit_intercept : bool, default True
+        Whether components have intercepts of their own. If not, lines go through the origin.
 
     Attributes
     ----------
@@ -159,18 +159,11 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
     ((2,), (2,))
     """
 
-    n_components: int | str = 2
     _: KW_ONLY
     noise_type: str = "shared"
     noise: str = "gaussian"
     fit_intercept: bool = True
-    max_components: int = 50
-    max_iter: int = 500
-    tol: float = 1e-7
     errors: str | None = "observed"
-    drop_outliers: bool = True
-    random_state: RandomState = None
-    rows_per_block: int | None = None
 
     fewest_rows = 2
     labelled = density_of_labels = True

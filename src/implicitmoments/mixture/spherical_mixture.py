@@ -22,7 +22,7 @@ from implicitmoments.moments.components import Components
 from implicitmoments.notes import InputError
 from implicitmoments.picture_data import spectrum_stats
 from implicitmoments.rows import Rows
-from implicitmoments.validation import RandomState, whole, words
+from implicitmoments.validation import whole, words
 
 
 @dataclass(eq=False, repr=False)  # scikit-learn compares and prints estimators
@@ -44,6 +44,23 @@ class SphericalMixture(GaussianEstimator):
         The number k of components. ``"auto"`` starts from the number at which merging
         micro-components gives the least Bayesian information criterion, and splits and merges
         components while it falls.
+    max_components : int, default 50
+        The largest number of components that ``"auto"`` tries.
+    max_iter : int, default 500
+        The largest number of EM iterations over all rows.
+    tol : float, default 1e-7
+        EM stops when the mean log-likelihood per row can rise by less than this.
+    errors : {"observed", "robust"} or None, default None
+        Standard errors of all parameters: from the observed information, which assumes that the
+        model is right; from the sandwich, which also holds where the noise has another law, for
+        the parameters that the fit has in the limit of many rows; or none.
+    drop_outliers : bool, default True
+        Leave out rows far from the bulk that have too few neighbours to be a component.
+        ``stats_["outliers"]`` counts them.
+    random_state : int, generator, np.random or None, default None
+        Seed of all random numbers; also of :meth:`sample`.
+    rows_per_block : int, optional
+        Rows that are processed at a time; chosen by the memory they take by default.
     variance : float, optional
         The common variance :math:`\sigma^2`, where it is known; estimated by default.
     covariance_type : {"tied_spherical", "spherical"}, default "tied_spherical"
@@ -53,23 +70,6 @@ class SphericalMixture(GaussianEstimator):
         are decoded.
     n_moves : int, default 40
         The most moves that a search makes on a sample; 0 for EM alone.
-    max_iter : int, default 500
-        The largest number of EM iterations over all rows.
-    tol : float, default 1e-7
-        EM stops when the mean log-likelihood per row can rise by less than this.
-    max_components : int, default 50
-        The largest number of components that ``"auto"`` tries.
-    drop_outliers : bool, default True
-        Leave out rows far from the bulk that have too few neighbours to be a component.
-        ``stats_["outliers"]`` counts them.
-    errors : {"observed", "robust"} or None, default None
-        Standard errors of all parameters: from the observed information, which assumes that the
-        model is right; from the sandwich, which also holds where the noise has another law, for
-        the parameters that the fit has in the limit of many rows; or none.
-    random_state : int, generator, np.random or None, default None
-        Seed of all random numbers; also of :meth:`sample`.
-    rows_per_block : int, optional
-        Rows that are processed at a time; chosen by the memory they take by default.
 
     Attributes
     ----------
@@ -126,19 +126,11 @@ class SphericalMixture(GaussianEstimator):
     ((4, 5), True)
     """
 
-    n_components: int | str = 2
     _: KW_ONLY
     variance: float | None = None
     covariance_type: str = "tied_spherical"
     order: int | str = "auto"
     n_moves: int = 40
-    max_iter: int = 500
-    tol: float = 1e-7
-    max_components: int = 50
-    drop_outliers: bool = True
-    errors: str | None = None
-    random_state: RandomState = None
-    rows_per_block: int | None = None
 
     parameters = ("weights", "means", "variance")
     saved = saved_attributes(parameters, decoded_components_=Components | None)
