@@ -95,7 +95,7 @@ def test_whitening_reads_the_rows_where_they_are(there):
     x = np.random.default_rng(0).normal(size=(500, 3)) @ np.diag([1.0, 2.0, 3.0]) + 5
     expected, found = Whitening.of(ArrayTable(x)), Whitening.of(ArrayTable(there(x)))
     np.testing.assert_allclose(found.inverse_root, expected.inverse_root, rtol=1e-9)
-    applied = found.apply({"x": there(x)})["x"]
+    applied = found.apply(there(x))
     assert applied.device == there(x).device
 
 
