@@ -18,10 +18,9 @@ from implicitmoments.mixture.moves import (
     penalty,
     split_components,
 )
-from implicitmoments.mixture.starts import merge_groups, micro_components
+from implicitmoments.mixture.starts import LEAST_GAIN, merge_groups, micro_components
 
 MOST_GROUPS = 256  # micro-components from which merging starts
-LEAST_GAIN = 0.1  # nats by which a criterion has to rise
 
 
 class Choice(NamedTuple):

@@ -229,7 +229,7 @@ def prospects_of(sample: Sample, sums: Floats, rng: np.random.Generator) -> Pros
 
 
 def refine(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Prospects:
-    """Return the gains and losses of splits and merges to which their neighbours have adapted."""
+    """Return what splits gain and merges lose after their neighbours have adapted to them."""
     found, splits, merges = seen
     singles = np.arange(len(found.sums))[:, None]
     pairs = np.stack([merges.first, merges.second], axis=1)
@@ -263,9 +263,8 @@ def local_gains(
     that they hold; ``change`` is a function of their sums (g, m, s).
     """
     size = min(NEIGHBOURS, len(found.sums))
-    gaps = likelihood_gaps(sample.family, found.sums, sample.family.pool(found.sums, sample.rest))[
-        1
-    ]
+    shared = sample.family.pool(found.sums, sample.rest)
+    _, gaps = likelihood_gaps(sample.family, found.sums, shared)
     near = np.minimum(gaps, gaps.T)[centres].min(1)
     np.put_along_axis(near, centres, [[-2.0, -1.0][: centres.shape[1]]], axis=1)
     members = np.argsort(near, axis=1)[:, :size]

@@ -30,7 +30,7 @@ LLOYD_STEPS = 2
 GROWTH_STEPS = 25  # of EM after each round of splits
 PATIENCE = 2  # crossings in a row that bring nothing
 MOST_CROSSINGS = 8  # in all: where rows are few, they may bring a little without end
-AGREE = 0.1  # nats within which two searches have one optimum
+LEAST_GAIN = 0.1  # nats by which a likelihood or criterion has to rise
 CROSSED_NUMBERS = 2e7  # rows times components times features of starts that are crossed at once
 
 
@@ -108,7 +108,7 @@ def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -
 
 
 def find_leading(
-    sample: Sample, k: int, rng: np.random.Generator, patience: int = 0
+    sample: Sample, k: int, rng: np.random.Generator, max_moves: int, patience: int
 ) -> Improved | None:
     """Search for components on the few directions in which they differ, if there are such.
 
@@ -118,12 +118,14 @@ def find_leading(
     if found is None:
         return None
     small = Sample(found[0], found[1], sample.weights)
-    end = find_optimum(small, k, rng, patience=patience)
+    end = find_optimum(small, k, rng, max_moves, patience)
     shares = small.shares(end.sums).shares * sample.weights
     return end._replace(sums=np.asarray(shares @ sample.own, dtype=np.float64))
 
 
-def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
+def first_starts(
+    sample: Sample, k: int, n: int, rng: np.random.Generator, max_moves: int
+) -> Floats:
     """Return the starts (n, k, s) of a search.
 
     Merged groups where neighbours are similar; otherwise random sets of rows, and components of
@@ -132,7 +134,7 @@ def first_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Fl
     if sample.family.similar_if_near:
         return merged_start(sample, k, rng)[None]
     starts = scattered_starts(sample, k, n, rng)
-    leading = find_leading(sample, k, rng)
+    leading = find_leading(sample, k, rng, max_moves, patience=0)
     if leading is not None:
         starts[0] = leading.sums
         return starts
@@ -180,11 +182,13 @@ def find_optimum(
     near = sample.family.similar_if_near
     affordable = int(CROSSED_NUMBERS / (sample.features.size * k))
     n_starts = 2 if near else min(max(affordable, 4), 8)
-    leading = find_leading(sample, k, rng, patience) if near and starts is None else None
+    leading = None
+    if near and starts is None:
+        leading = find_leading(sample, k, rng, max_moves, patience)
     if leading is not None:
         return improve(sample, leading.sums, rng, 0)._replace(settled=leading.settled)
     if starts is None:
-        starts = first_starts(sample, k, n_starts, rng)
+        starts = first_starts(sample, k, n_starts, rng, max_moves)
     sample = sample.in_single(starts[0])
     levels, ends = brief_em(sample, starts)
     best = improve(sample, ends[levels.argmax()], rng, max_moves)
@@ -196,7 +200,7 @@ def find_optimum(
             others = brief_em(sample, other_starts(sample, k, n_starts, rng))[1]
         levels, crossed = cross(sample, best.sums, others)
         others, failed = others[:0], failed + 1
-        if levels.max() > best.level + AGREE:
+        if levels.max() > best.level + LEAST_GAIN:
             best, failed = improve(sample, crossed[levels.argmax()], rng, max_moves), 0
     return best._replace(settled=best.settled or failed > 0)
 
