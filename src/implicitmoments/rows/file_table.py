@@ -79,7 +79,7 @@ class FileTable(Table, AbstractContextManager["FileTable"]):
         """Read the rows as tables of the columns that were chosen."""
         if not self._parts:
             raise InputError("table_closed", "the file is closed; open it again to read its rows")
-        advice = "drop or fill such rows, or leave them out with `drop_missing=True`"
+        advice = "drop or fill such rows, or leave them out with `drop_missing`"
         for part in self._parts:
             first = 0
             with reading(part.file):

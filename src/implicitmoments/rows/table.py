@@ -461,8 +461,8 @@ def check_cells(name: str, columns: Mapping[str, Any], first: int = 0, check: An
                 kind = InputError if isinstance(reason, ValueError) else InputTypeError
                 template = "{name}: column {column!r} holds {cell!r} in row {row} (counted from "
                 template += "0), but each argument must be a number or the string of a number; "
-                template += "encode text, or select numeric columns (in files: `columns`, `sep`, "
-                template += "`decimal`, `na_values`)"
+                template += "list the columns of numbers in `columns`, or encode text (in files, "
+                template += "see also `sep`, `decimal` and `na_values`)"
                 short = cell[:80] if isinstance(cell, str) else cell
                 values = {"name": name, "column": column, "cell": short, "row": row}
                 raise kind("cell_not_a_number", template, **values) from None
