@@ -229,6 +229,12 @@ def spread(numbers: Floats, digits: int = 2) -> str:
     return middle if least == most else f"{middle} ({least} to {most})"
 
 
+def three_ways(gaps: Floats) -> list[int]:
+    """Count gaps that are above some nats, within them, and below."""
+    higher, lower = int(np.sum(gaps > RIGHT)), int(np.sum(gaps < -RIGHT))
+    return [higher, len(gaps) - higher - lower, lower]
+
+
 def compare_levels(rows: list[Row], truth: str, rivals: Sequence[str] = (OLD, THIS)) -> None:
     """Print how often each method is lost, beside EM from the truth and beside its rival."""
     lines = []

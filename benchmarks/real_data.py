@@ -25,7 +25,6 @@ import numpy as np
 
 from common import (
     OLD,
-    RIGHT,
     THIS,
     Case,
     Figures,
@@ -40,6 +39,7 @@ from common import (
     print_table,
     select,
     spread,
+    three_ways,
     timed,
     values,
 )
@@ -303,12 +303,6 @@ def show_types(rows: list[Row]) -> None:
         if (own := [row for row in select(rows, method=method) if "level" in row])
     ]
     print_table(("method", "fits", "collapsed", "s"), sums)
-
-
-def three_ways(gaps: Floats) -> list[int]:
-    """Count gaps that are above some nats, within them, and below."""
-    higher, lower = int(np.sum(gaps > RIGHT)), int(np.sum(gaps < -RIGHT))
-    return [higher, len(gaps) - higher - lower, lower]
 
 
 def sound_pairs(rows: list[Row], method: str, rival: str) -> list[tuple[Row, Row]]:
