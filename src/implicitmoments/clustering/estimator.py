@@ -60,6 +60,7 @@ from implicitmoments.rows import (
     find_constants,
     leave_out_outliers,
     restore_columns,
+    weights_of,
 )
 from implicitmoments.validation import (
     ROWS_PER_COMPONENT,
@@ -363,10 +364,11 @@ def measure_spread(held: Rows | None, rule: BayesRule, span: SphericalSpan) -> d
     if held is None:  # a single cluster
         return {"misclassification_rate": 0.0, "within_variance": 1.0}
     inside = BayesRule(to_numpy(span.coordinates(rule.means)), rule.weights, 1.0)
-    scores = as_floats(inside.scores(held.block["x"]))
-    wrong = 1.0 - np.max(softmax(scores, axis=1), axis=1)
-    clusters = members_of(held, np.argmax(scores, axis=1))
+    clusters, wrong = members_of(held, inside.labels(held)), 0.0
+    for block in held.blocks(len(rule.means)):
+        doubt = 1.0 - np.max(softmax(as_floats(inside.scores(block["x"])), axis=1), axis=1)
+        wrong += float(doubt @ to_numpy(weights_of(block)))
     return {
-        "misclassification_rate": float(wrong @ held.counts) / held.total,
+        "misclassification_rate": wrong / held.total,
         "within_variance": max(1.0, *map(excess_variance, clusters)),
     }

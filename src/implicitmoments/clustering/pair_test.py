@@ -87,7 +87,8 @@ def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     precision are in double precision.
     """
     mapped = rows.mapped(span.center, span.basis.T / span.sigma)
-    width = 32  # numbers held per row at the least: coordinates, differences and their powers
+    # numbers held per row: coordinates by row and by cluster, differences and their powers
+    width = max(32, 4 * mapped.n_features)
     # float32 resolves squares above 1e4 to 1e-3 only
     long = bool(np.max(span.variances, initial=0.0) > 1e4)
     held = replace(mapped, wide=mapped.wide or long).sample(rows.n, seed, width=width)
@@ -245,6 +246,11 @@ class BayesRule:
         """Return the most probable component of every row (n, d)."""
         return namespace_of(X).argmax(self.scores(X), axis=1)
 
+    def labels(self, rows: Rows) -> np.ndarray[Any, Any]:
+        """Return the most probable component of rows in memory, block by block."""
+        blocks = rows.blocks(len(self.means))
+        return np.concatenate([to_numpy(self.assign(block["x"])) for block in blocks])
+
     def settle(self, rows: Rows) -> BayesRule:
         """Average all rows by component, twice: those with rows, the heaviest first."""
         rule = self
@@ -301,7 +307,7 @@ class Landmarks:
         labels, points = cluster_graph(self.same, g), self.rows.points[self.places]
         means = np.stack([points[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
         rule = rule_of(means.astype(np.float64)).settle(self.rows)
-        return members_of(self.rows, to_numpy(rule.assign(self.rows.block["x"])))
+        return members_of(self.rows, rule.labels(self.rows))
 
     def parts(self, g: int) -> list[Rows]:
         """Divide the group where clusters hardly pass the test with one another.
