@@ -87,8 +87,8 @@ def hold_coordinates(rows: Rows, span: SphericalSpan, seed: int = 0) -> Rows:
     precision are in double precision.
     """
     mapped = rows.mapped(span.center, span.basis.T / span.sigma)
-    # numbers held per row: coordinates by row and by cluster, differences and their powers
-    width = max(32, 4 * mapped.n_features)
+    # numbers held per row: coordinates by level of the clusters, differences and their powers
+    width = max(32, 8 * mapped.n_features)
     # float32 resolves squares above 1e4 to 1e-3 only
     long = bool(np.max(span.variances, initial=0.0) > 1e4)
     held = replace(mapped, wide=mapped.wide or long).sample(rows.n, seed, width=width)
