@@ -2,13 +2,14 @@
 
     python benchmarks/scale.py [reading fit passes report dask device] [--old SRC] [--quick] …
 
-``reading`` passes over a file of a mixture in 16 columns and sums them up. ``fit`` fits every
-estimator to an .npy file of 20 columns, each in a process of its own, whose peak of memory is
-told. ``passes`` compares one pass of EM over an .npy file with reading it and the two matrix
-products of a pass, in seconds of the processor. ``report`` writes the page of 6 groups in 4
+``reading`` passes over a file of a mixture in 16 columns and sums them up; rates are megabytes
+per second. ``fit`` fits every estimator to an .npy file of 20 columns, each in a process of its
+own, whose peak of memory is told. ``passes`` compares one pass of EM over an .npy file with
+reading it and the two matrix products of a pass. ``report`` writes the page of 6 groups in 4
 columns and tells its kilobytes. ``dask`` fits rows in partitions on this machine, and ``device``
-tensors on a GPU where there is one. Other seconds are those of the clock. Files are kept in the
-folder for temporary files while the benchmark runs.
+tensors on a GPU where there is one. Seconds are of the processor, but those of the clock in
+``fit`` (which has both), ``dask`` and ``device``. Files are kept in the folder for temporary files
+while the benchmark runs.
 """
 
 from __future__ import annotations
@@ -110,14 +111,14 @@ def passes(path: str) -> Figures:
     """Sum up the columns of a file in two passes; opening a CSV file parses it."""
     from implicitmoments.rows import Rows, open_file  # noqa: PLC0415 (of an edition)
 
-    clock = perf_counter()
+    clock = process_time()
     table: Any = open_file(path)
-    opened, total = perf_counter() - clock, np.zeros(D)
-    clock = perf_counter()
+    opened, total = process_time() - clock, np.zeros(D)
+    clock = process_time()
     for _ in range(2):
         found = Rows.of(table).fold(lambda block: {"x": np.asarray(block["x"]).sum(axis=0)})
         total += found["x"]
-    seconds, read = perf_counter() - clock, 2 * 8 * D * table.n_rows / 1e6
+    seconds, read = process_time() - clock, 2 * 8 * D * table.n_rows / 1e6
     return {"opened": opened, "rate": read / seconds, "memory": peak(), "check": total[0]}
 
 

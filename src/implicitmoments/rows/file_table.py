@@ -72,14 +72,15 @@ class FileTable(Table, AbstractContextManager["FileTable"]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         """Read the rows; the first complete pass checks them."""
-        yield from in_blocks_of(size, map(self._named, self._tables(size)))
+        yield from in_blocks_of(size, self._pieces(size))
         self._checked = True
 
-    def _tables(self, size: int) -> Iterator[Numbers]:
-        """Read the rows as tables of the columns that were chosen."""
+    def _pieces(self, size: int) -> Iterator[Block]:
+        """Read the columns that were chosen, by role; the points are contiguous."""
         if not self._parts:
             raise InputError("table_closed", "the file is closed; open it again to read its rows")
         advice = "drop or fill such rows, or leave them out with `drop_missing`"
+        d, others = self.n_features, list(self._chosen)[1:]
         for part in self._parts:
             first = 0
             with reading(part.file):
@@ -91,13 +92,8 @@ class FileTable(Table, AbstractContextManager["FileTable"]):
                     for j, name in enumerate(self._columns if suspect else ()):
                         check_finite(table[:, j], f"{part.file}: column {name!r}", first, advice)
                     first += len(table)
-                    yield table
-
-    def _named(self, table: Numbers) -> Block:
-        """Return the columns of a table by role; the points are contiguous."""
-        d = self.n_features
-        others = {role: table[:, d + i] for i, role in enumerate(list(self._chosen)[1:])}
-        return {"x": np.ascontiguousarray(table[:, :d]), **others}
+                    columns = {role: table[:, d + i] for i, role in enumerate(others)}
+                    yield {"x": np.ascontiguousarray(table[:, :d]), **columns}
 
     def spooled(self, *, drop: bool) -> FileTable:
         """Return the same rows in a temporary file; ``drop`` leaves out incomplete ones."""
@@ -106,7 +102,8 @@ class FileTable(Table, AbstractContextManager["FileTable"]):
 
         def complete() -> Iterator[Numbers]:
             first = 0
-            for table in self._tables(65_536):
+            for block in self._pieces(65_536):
+                table = np.column_stack(list(block.values()))
                 whole = np.isfinite(table).all(axis=1) | (not drop)
                 dropped.append(first + np.flatnonzero(~whole))
                 first += len(table)
