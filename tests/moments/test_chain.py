@@ -129,13 +129,12 @@ def test_fourth_moments_on_pairs_equal_those_of_the_recursion(rng, xp, weighted,
     noise = np.diag(rng.uniform(0.5, 2.0, p))
     X, c = rng.normal(size=(9, p)), rng.normal(size=9) if weighted else np.ones(9)
 
-    def fourth(chain):
-        images = [np.asarray(image) for image in chain.images(xp.asarray(X))]
-        means = [(images[2 - n] * c[:, None]).T @ images[2 - n] / 9 for n in range(3)]
-        return np.asarray(chain.assemble([xp.asarray(mean) for mean in means], 2, 2))
-
     window = chains.SymmetricMatrices.over(SymmetricChain((xp.eye(p),), xp.asarray(noise)))
-    found, expected = fourth(window), fourth(SymmetricChain(window.steps, window.noise))
+    sums = window.quadruples(xp.asarray(X), xp.asarray(c) if weighted else None)
+    found = np.asarray(window.fourth({name: xp.asarray(sums[name] / 9) for name in sums}))
+    images = [np.asarray(image) for image in window.images(xp.asarray(X))]
+    means = [(images[2 - n] * c[:, None]).T @ images[2 - n] / 9 for n in range(3)]
+    expected = np.asarray(window.assemble([xp.asarray(mean) for mean in means], 2, 2))
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

@@ -275,7 +275,8 @@ def test_the_whitened_sixth_moment_equals_explicit_tensors(weighted, height, rng
     X = rng.normal(size=(9, 2))
     own = (lambda order, rows: weights(order)[rows["y"].astype(int)]) if weighted else None
     problem = HermiteProblem(X, own, y=np.arange(9.0))
-    frame = Frame(np.eye(2), np.zeros(2), 1.3, height)
+    basis = np.eye(2) if height is None else np.eye(3)[:, 1:]
+    frame = Frame(basis, np.zeros(2), 1.3, height)
     window = SymmetricMatrices.over(SymmetricChain.whole_of(frame))
     points, p = frame.points(X), frame.p
     W, c = rng.normal(size=(window.dim(2), 3)), weights(6) if weighted else np.ones(9)
@@ -283,7 +284,8 @@ def test_the_whitened_sixth_moment_equals_explicit_tensors(weighted, height, rng
     dense = np.tensordot(c, dense_hermite(points, 6, frame.noise), 1) / 9
     expected = np.einsum("abc,xa,yb,zc->xyz", dense.reshape([p**2] * 3), A, A, A)
     rows = FramedRows(problem, frame)
-    found = whitened_sixth(rows, window, W).value
+    fourth = rows.positive_moment(window)
+    found = whitened_sixth(rows, window, window.keep(W.T), fourth).value
     np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from implicitmoments.arrays import (
     dot_rows,
-    gram,
     key_shares,
     move_like,
     outer_rows,
+    place_of_pair,
     row_keys,
+    sorted_products,
     to_numpy,
 )
 from implicitmoments.datasets import make_spherical_mixture
@@ -86,9 +87,15 @@ def test_shares_are_those_of_unsigned_splitmix64():
     np.testing.assert_array_equal(key_shares(row_keys(x), 7), bits % np.uint64(7))
 
 
-def test_a_gram_in_panels_is_the_product(there):
-    rows = np.random.default_rng(0).normal(size=(40, 531))
-    np.testing.assert_allclose(to_numpy(gram(there(rows))), rows.T @ rows, rtol=1e-9, atol=1e-12)
+def test_sorted_products_are_explicit_sums(there):
+    """Sums over rows of c x_a x_b x_c for all a ≤ b ≤ c, in three panels."""
+    rng = np.random.default_rng(0)
+    x, c = rng.normal(size=(7, 20)), rng.normal(size=7)
+    found = to_numpy(sorted_products(there(x), there(x), [1] * 20, there(c)))
+    expected, slots = np.einsum("n,na,nb,nc->abc", c, x, x, x), np.indices((20, 20, 20))
+    first, second, third = np.sort(slots.reshape(3, -1), axis=0)
+    places = place_of_pair(19 - second, 19 - first, 20)
+    np.testing.assert_allclose(found[places, third], expected.ravel(), rtol=1e-9, atol=1e-12)
 
 
 def test_whitening_reads_the_rows_where_they_are(there):

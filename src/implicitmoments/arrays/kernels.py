@@ -16,56 +16,14 @@ from threadpoolctl import ThreadpoolController
 from implicitmoments.arrays.namespace import (
     Array,
     Floats,
-    eye_like,
     index_like,
     namespace_of,
     to_numpy,
 )
 
-PANEL = 128  # columns per panel of a Gram matrix; the fastest of 96 to 640 on an H200
+PANEL = 8  # columns of a panel of sorted products: 4 to 16 take the same time
 
 
-def lift_rows(x: Array, center: Array | None = None, scale: float = 1.0) -> Array:
-    r"""Return :math:`(z, |z|^2, 1)` for :math:`z = (x - c) / s` and rows x (n, d), (n, d + 2).
-
-    One matrix product then gives log densities of spherical Gaussians, and another the sums
-    needed by EM.
-    """
-    if isinstance(x, np.ndarray):
-        return _lift_in_numpy(x, center, scale)
-    xp: Any = namespace_of(x)
-    n, d = x.shape
-    lifted: Any = xp.empty((n, d + 2), dtype=x.dtype, device=array_api_compat.device(x))
-    points = lifted[:, :d]
-    if array_api_compat.is_torch_array(x):
-        points.copy_(x) if center is None else xp.subtract(x, center, out=points).div_(scale)
-        xp.linalg.vector_norm(points, axis=1, out=lifted[:, d]).square_()
-    else:
-        points = x if center is None else (x - center) / scale
-        lifted[:, :d], lifted[:, d] = points, xp.sum(points * points, axis=1)
-    lifted[:, d + 1] = 1.0
-    rows: Array = lifted
-    return rows
-
-
-def _lift_in_numpy(
-    x: np.ndarray[Any, Any], center: Array | None, scale: float
-) -> np.ndarray[Any, Any]:
-    n, d = x.shape
-    columns = np.empty((d + 2, n), dtype=x.dtype)
-    points = columns[:d]
-    if center is None:
-        points[...] = x.T
-    else:
-        np.subtract(x.T, center[:, None], out=points)
-        points /= scale
-    np.einsum("ij,ij->j", points, points, out=columns[d])
-    columns[d + 1] = 1.0
-    return columns.T
-
-
-# OpenBLAS computes beside short vectors with what its buffers held before: it may report an
-# invalid operation for finite numbers, whose sums are right.
 def descending_eigh(matrix: Array) -> tuple[Array, Array]:
     """Return eigenvalues in descending order, and eigenvectors as columns in that order.
 
@@ -78,13 +36,6 @@ def descending_eigh(matrix: Array) -> tuple[Array, Array]:
     largest, smallest = xp.max(vectors, axis=0), xp.min(vectors, axis=0)
     one = xp.ones_like(largest)
     return values, vectors * xp.where(largest >= -smallest, one, -one)[None, :]
-
-
-def orthonormality_defect(rows: Array) -> float:
-    """Return ``|rows @ rows.T - I|_F``: zero for a pseudo-projection (Definition 3.4)."""
-    xp = namespace_of(rows)
-    gram = rows @ xp.matrix_transpose(rows)
-    return float(xp.linalg.matrix_norm(gram - eye_like(rows.shape[0], rows)))
 
 
 def multiply_into(target: Array, left: Array, right: Array) -> None:
@@ -109,26 +60,6 @@ def turned(matrix: Array) -> Array:
         flipped = xp.ascontiguousarray(flipped)
     copied: Array = flipped
     return copied
-
-
-def gram(rows: Array) -> Array:
-    """Return ``rowsᵀ rows``, (s, s), in about half the operations of a general product.
-
-    NumPy uses a symmetric update. Other libraries would compute a general product; for them the
-    columns are divided into panels, and the part below the diagonal follows by symmetry.
-    """
-    xp = namespace_of(rows)
-    side = int(rows.shape[1])
-    flipped = xp.matrix_transpose(rows)
-    if side <= PANEL or isinstance(rows, np.ndarray):
-        return flipped @ rows
-    made = xp.empty((side, side), dtype=rows.dtype, device=rows.device)
-    for first in range(0, side, PANEL):
-        last = min(first + PANEL, side)
-        panel = flipped[first:last, :] @ rows[:, first:]
-        made[first:last, first:] = panel
-        made[last:, first:last] = xp.matrix_transpose(panel[:, last - first :])
-    return made
 
 
 def outer_rows(left: Array, right: Array) -> Array:
@@ -162,6 +93,32 @@ def pair_rows(rows: Array) -> Array:
         multiply_into(pairs[start : start + k - i, :], columns[i : i + 1, :], columns[i:, :])
         start += k - i
     return xp.matrix_transpose(pairs)
+
+
+def sorted_products(
+    points: Array, right: Array, counts: Sequence[int], weights: Array | None
+) -> Array:
+    r"""Sum :math:`x_a x_b` times columns of another matrix, for all columns that belong to c ≥ b.
+
+    A third of all products. Of the columns ``counts[c]`` belong to c, in order. Rows of the sum
+    are pairs by decreasing b, then by decreasing a ≤ b. Products are computed in panels, of which
+    the first columns c < b are sums too; 0 stands for those not computed.
+    """
+    xp, p = namespace_of(points), len(counts)
+    pairs = xp.matrix_transpose(pair_rows(xp.flip(points, axis=1)))
+    columns = turned(right if weights is None else right * weights[:, None])
+    total = xp.zeros((pairs.shape[0], columns.shape[0]), dtype=pairs.dtype, device=pairs.device)
+    for first in range(0, p, PANEL):
+        last = min(first + PANEL, p)
+        rows = slice(place_of_pair(first, first, p), place_of_pair(last, last, p))
+        left = sum(counts[: p - last])
+        total[rows, left:] = pairs[rows, :] @ xp.matrix_transpose(columns[left:, :])
+    return total
+
+
+def place_of_pair(i: Any, j: Any, p: int) -> Any:
+    """Return the column of a pair i ≤ j in :func:`pair_rows`."""
+    return i * p - i * (i + 1) // 2 + j
 
 
 def row_keys(x: Array) -> Array:

@@ -10,7 +10,7 @@ tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -30,6 +30,8 @@ from implicitmoments.arrays import (
     namespace_of,
     outer_rows,
     pair_rows,
+    place_of_pair,
+    sorted_products,
     to_numpy,
     turned,
 )
@@ -40,47 +42,41 @@ MARGIN = 1.25  # the largest of many noise eigenvalues may slightly exceed the f
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    r"""An affine map of points, :math:`x \mapsto (h, B (x - c)) / s`, and its effect on noise."""
+    r"""An affine map of points, :math:`x \mapsto B (x - c) / s`, and its effect on noise."""
 
     basis: Array  # (p, d), orthonormal rows B that span the subspace kept
     center: Array  # (d,), the point c that becomes the origin
     scale: float = 1.0  # the unit of length s. Moments of order t are divided by :math:`s^t`
-    # A constant first coordinate h. Hidden vectors become :math:`(h, v)`: their signs are then
-    # determined, and short vectors contribute to high moments. None for no such coordinate
+    # The first coordinate is h / s, a constant, where B has zeros. Hidden vectors become (h, v):
+    # their signs are then determined, and short ones contribute to high moments. None for no such
     height: float | None = None
 
     @property
     def p(self) -> int:
         """Number of coordinates."""
-        return int(self.basis.shape[0]) + (self.height is not None)
+        return int(self.basis.shape[0])
 
     @property
     def noise(self) -> Array:
         """Covariance (p, p) of standard Gaussian noise in the frame; the constant has none."""
-        covariance = eye_like(self.p, self.basis) / self.scale**2
-        if self.height is None:
-            return covariance
-        return namespace_of(self.basis).concat([covariance[:1, :] * 0, covariance[1:, :]])
+        squares = namespace_of(self.basis).sum(self.basis**2, axis=1)  # 1, or 0 for the constant
+        return eye_like(self.p, self.basis) * squares[:, None] / self.scale**2
 
     def points(self, x: Array) -> Array:
         """Map points (n, d) to coordinates (n, p)."""
-        xp = namespace_of(x)
         basis, center = move_like(self.basis, x), move_like(self.center, x)
-        moved = (x - center[None, :]) @ xp.matrix_transpose(basis) / self.scale
-        if self.height is None:
-            return moved
-        first = xp.ones_like(moved[:, :1]) * (self.height / self.scale)
-        return xp.concat([first, moved], axis=1)
+        points = (x - center[None, :]) @ namespace_of(x).matrix_transpose(basis / self.scale)
+        if self.height is not None:
+            points[:, 0] = self.height / self.scale
+        return points
 
     def vectors(self, coordinates: Array) -> Any:
         """Map hidden vectors (k, p) back to (k, d).
 
         With a height, the first coordinate determines the length and sign of a vector.
         """
-        if self.height is None:
-            return coordinates * self.scale @ self.basis + self.center[None, :]
-        moved = coordinates[:, 1:] * (self.height / coordinates[:, :1])
-        return moved @ self.basis + self.center[None, :]
+        length = self.scale if self.height is None else self.height / coordinates[:, :1]
+        return coordinates * length @ self.basis + self.center[None, :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +253,6 @@ class SymmetricMatrices(SymmetricChain):
     r"""All of R^p, and all symmetric p × p matrices.
 
     Coordinates are the entries on and above the diagonal, those above times :math:`\sqrt 2`.
-    Images and fourth moments do not need the second step, (p (p + 1) / 2, p²).
     """
 
     @classmethod
@@ -274,20 +269,41 @@ class SymmetricMatrices(SymmetricChain):
         """Factors of the products of two coordinates of a point."""
         return namespace_of(self.noise).sum(self.steps[1], axis=1)
 
-    def images(self, points: Array) -> list[Array]:
-        r"""Return 1, points (n, p), and coordinates of :math:`x x^\top - J`."""
-        squares, xp = pair_rows(points), namespace_of(points)
-        squares *= self.factors[None, :]
-        squares -= (self.steps[1] @ xp.reshape(self.noise, (-1, 1)))[:, 0][None, :]
-        return [xp.ones_like(points[:, :1]), points, squares]
+    def quadruples(self, points: Array, c: Array | None) -> dict[str, Array]:
+        """Sum products of four and two coordinates times weights c, and the weights."""
+        fourth = sorted_products(points, pair_rows(points), range(self.p, 0, -1), c)
+        return {"fourth": fourth, **sum_squares(points, c)}
 
-    def assemble(self, means: Sequence[Array], a: int, b: int) -> Array:
-        r"""Return a moment; :math:`M_4 = Q_2 + L(2 Q_0\, J - 4\, Q_1)`, L the :func:`lift`."""
-        if (a, b) != (2, 2):
-            return super().assemble(means, a, b)
-        step, matrix = csr_array(to_numpy(self.steps[1])), 2 * means[2] * self.noise - 4 * means[1]
-        lifted = step @ kron(to_numpy(matrix), csr_array(to_numpy(self.noise))) @ step.T
-        return means[0] + move_like(lifted.toarray(), means[0])
+    def fourth(self, means: Mapping[str, Array]) -> Array:
+        r"""Return M_4 from means of :meth:`quadruples`.
+
+        With q the products of pairs, j and t the coordinates of J and T, and L the :func:`lift`,
+        :math:`M_4 = E[c\, q q^\top] - j t^\top - t j^\top - 4\, L(T)`,
+        :math:`T = E[c\, x x^\top] - E[c]\, J / 2`.
+        """
+        raw, second, mass = (to_numpy(means[name]) for name in ("fourth", "second", "mass"))
+        step, noise = csr_array(to_numpy(self.steps[1])), to_numpy(self.noise)
+        T, factors = second - mass / 2 * noise, to_numpy(self.factors)
+        across = np.outer(step @ noise.ravel(), step @ T.ravel())
+        lifted = step @ kron(4 * T, csr_array(noise)) @ step.T
+        found = raw[self.places] * np.outer(factors, factors) - across - across.T
+        return move_like(found - lifted.toarray(), self.noise)
+
+    @cached_property
+    def places(self) -> tuple[Any, Any]:
+        """Where :func:`sorted_products` has the product of two pairs."""
+        i, j = np.triu_indices(self.p)
+        low, high = np.maximum.outer(i, i), np.minimum.outer(j, j)
+        b, c, last = np.minimum(low, high), np.maximum(low, high), self.p - 1
+        row = place_of_pair(last - b, last - np.minimum.outer(i, i), self.p)
+        return row, place_of_pair(c, np.maximum.outer(j, j), self.p)
+
+
+def sum_squares(points: Array, c: Array | None) -> dict[str, Array]:
+    """Sum products of two coordinates times weights, and the weights."""
+    xp = namespace_of(points)
+    ones = xp.ones_like(points[:, :1]) if c is None else c[:, None]
+    return {"second": xp.matrix_transpose(points * ones) @ points, "mass": xp.sum(ones)}
 
 
 def open_window(
@@ -327,9 +343,11 @@ class SplitMean:
         """Half the difference of the halves: as large as the error of the mean."""
         return (self.halves[0] - self.halves[1]) / 2
 
-    def map(self, function: Callable[[Any], Any]) -> SplitMean:
-        """Apply a linear function to both halves."""
-        return SplitMean((function(self.halves[0]), function(self.halves[1])), self.counts)
+    def map(self, function: Callable[..., Any], *others: SplitMean) -> SplitMean:
+        """Apply a linear function to both halves, of other means too."""
+        halves = zip(self.halves, *(mean.halves for mean in others), strict=True)
+        first, second = (function(*half) for half in halves)
+        return SplitMean((first, second), self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,27 +360,20 @@ class StepReport:
     >>> X, _ = im.datasets.make_spherical_mixture(5_000, 2, 4, radius=3.0, random_state=0)
     >>> problem = im.moments.SphericalMixtureProblem(X)
     >>> moments = im.implicit_moments(problem, n_components=2, order=4)
-    >>> [(step.order, step.rank, bool(step.gap > 1.5)) for step in moments.steps]
+    >>> [(step.order, step.rank, bool(step.floor < step.spectrum[1])) for step in moments.steps]
     [(2, 2, True), (4, 2, True)]
     """
 
     order: int  # of the moment that was averaged
-    asked: int  # directions requested, the number of components
     rank: int  # directions kept: fewer if the others are below the noise floor
     spectrum: Floats  # all eigenvalues, by value, or by magnitude if the subspace is singular
     floor: float  # noise floor of the eigenvalues
     negative: float  # an eigenvalue below 0 and beyond the noise; 0 if there is none
 
-    @property
-    def gap(self) -> float:
-        """The k-th eigenvalue, by magnitude, over the noise floor; above 1.5 it is signal."""
-        last = abs(float(self.spectrum[min(self.asked, len(self.spectrum)) - 1]))
-        return last / self.floor if self.floor > 0 else math.inf
-
     def scaled(self, unit: float) -> StepReport:
         """Return the report in another unit."""
         values = (self.spectrum * unit, self.floor * unit, self.negative * unit)
-        return StepReport(self.order, self.asked, self.rank, *values)
+        return StepReport(self.order, self.rank, *values)
 
 
 def leading_subspace(
@@ -390,7 +401,7 @@ def leading_subspace(
         floor = max(floor, below)
     sizes = spectrum[:k] if positive else np.abs(spectrum[:k])
     rank = int(np.sum(sizes > MARGIN * floor))
-    return vectors, StepReport(order, k, rank, spectrum, floor, 0.0 if is_noise else -below)
+    return vectors, StepReport(order, rank, spectrum, floor, 0.0 if is_noise else -below)
 
 
 def noise_floor(moment: SplitMean, vectors: Array, k: int) -> float:

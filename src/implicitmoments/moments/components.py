@@ -25,6 +25,8 @@ from implicitmoments.arrays import (
     move_like,
     namespace_of,
     pair_rows,
+    place_of_pair,
+    sorted_products,
     to_numpy,
 )
 from implicitmoments.moments.chain import (
@@ -34,6 +36,7 @@ from implicitmoments.moments.chain import (
     SymmetricChain,
     SymmetricMatrices,
     leading_subspace,
+    sum_squares,
 )
 from implicitmoments.moments.implicit import (
     FramedRows,
@@ -155,11 +158,12 @@ def decode(rows: FramedRows, low: DecodingFrame, k: int, room: int, seed: int) -
     roots = np.sqrt(np.maximum(top.spectrum[:k], SMALL * max(top.spectrum[0], SMALL)))
     V = to_numpy(vectors)[:, :k]
     # 2. The whitened M_6, and its orthogonal components.
-    sixth = whitened_sixth(rows, window, V / roots)
+    whitened = window.keep(move_like(np.ascontiguousarray((V / roots).T), window.noise))
+    sixth = whitened_sixth(rows, window, whitened, fourth)
     U, values = decompose(sixth.value, seed)
     # 3. Each is the square of a vector; also of either half of the rows, up to sign.
     coordinates, ratios = read_vectors(low, window, (V * roots) @ (U * values), fourth.value)
-    signs = find_signs(rows, window, V / roots, U, coordinates)
+    signs = find_signs(rows, whitened, U, coordinates)
     sides = np.where(signs < 0, -1.0, 1.0)[:, None]
     vectors, halves = problem.original_vectors(low.frames[0].vectors(sides * coordinates)), []
     for own, array, frame in zip(fourth.halves, sixth.halves, low.frames[1:], strict=True):
@@ -218,11 +222,8 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     second, first = forms[1, 1].map(to_numpy), SplitMean((np.zeros(d), np.zeros(d)), (1, 1))
     if problem.uniform:
         first = forms[0, 1].map(lambda mean: to_numpy(mean)[0])
-        moved = (
-            both - np.outer(own, first.value) - np.outer(first.value, own - first.value)
-            for own, both in zip(first.halves, second.halves, strict=True)
-        )
-        second = SplitMean((next(moved), next(moved)), second.counts)
+        c = first.value
+        second = second.map(lambda m, own: m - np.outer(own, c) - np.outer(c, own - c), first)
     vectors, top = leading_subspace(second, 2, k)
     V, e = vectors[:, :k], top.spectrum[:k]
     basis, length = V.T if d > k else np.eye(d), math.sqrt(max(float(np.sum(e)), 1e-6))
@@ -230,60 +231,63 @@ def find_frame(view: FramedRows, k: int) -> DecodingFrame:
     # a direction below the noise floor contains no vector whose error matters
     clear, off = e > MARGIN * top.floor, np.eye(d) - basis.T @ basis
     inverse = np.where(clear, 1 / np.maximum(e, TINY), 0.0)[:, None]
-    frames = [Frame(basis, first.value, length, height)]
+    zero = np.zeros((int(problem.uniform), d))
+    frames = [Frame(np.vstack([zero, basis]), first.value, length, height)]
     for mean, moment in zip(first.halves, second.halves, strict=True):
         turned = basis + inverse * (V.T @ moment @ off) if d > k else basis
-        frames.append(Frame(turned, first.value + off @ (mean - first.value), length, height))
+        center = first.value + off @ (mean - first.value)
+        frames.append(Frame(np.vstack([zero, turned]), center, length, height))
     inside = basis @ second.value @ basis.T / length**2
     return DecodingFrame((frames[0], frames[1], frames[2]), inside, top.rank)
 
 
-def whitened_sixth(rows: FramedRows, window: SymmetricMatrices, whitener: Floats) -> SplitMean:
-    r"""Average M_6 through a whitener (dim, k) of symmetric matrices, (k, k, k).
+def whitened_sixth(
+    rows: FramedRows, window: SymmetricMatrices, whitened: SymmetricChain, fourth: SplitMean
+) -> SplitMean:
+    r"""Average M_6 through k symmetric matrices, the last step of a chain, (k, k, k).
 
-    With :math:`A_a` the matrix of column a, :math:`p_a = x^\top A_a x - tr(A_a J)` and
-    :math:`S = E[x x^\top]` it is the symmetrisation of
+    With the matrices :math:`A_a` and :math:`p_a = x^\top A_a x - tr(A_a J)` it is the
+    symmetrisation of
 
-    .. math:: E[p_a p_b p_c] + tr(A_a J A_b H_c) + 6\, tr(A_a J A_b J)\, E[p_c], \quad
-       H_c = -12\, E[p_c\, x x^\top] + 24\, J A_c S - 8\, m_0\, J A_c J,
+    .. math:: E[p_a p_b p_c] + tr(A_a J A_b H_c) - 6\, tr(A_a J A_b J)\, tr(A_c M_2), \quad
+       H_c = -12\, G_c - 24\, J A_c M_2 - 8\, m_0\, J A_c J, \quad G_c = M_4 A_c,
 
-    every mean with weights :math:`c_6` and :math:`m_0 = E[c_6]`.
+    every mean with weights :math:`c_6`, and :math:`m_0 = E[c_6]`. If all orders have the same
+    weights, ``fourth`` is :math:`M_4`.
     """
-    W, k = move_like(whitener, window.noise), whitener.shape[1]
-    step, J = to_numpy(window.steps[1]), to_numpy(window.noise)
+    (k, _), step, uniform = (
+        whitened.steps[1].shape,
+        to_numpy(window.steps[1]),
+        rows.problem.uniform,
+    )
+    A, J = to_numpy(whitened.steps[1]).reshape(k, window.p, -1), to_numpy(window.noise)
 
     def measure(points: Array, weights: Weights) -> Sums:
-        xp, c = namespace_of(points), weights[6]
-        squares = window.images(points)[2]
-        p = squares @ W
-        ones = xp.ones_like(points[:, :1]) if c is None else c[:, None]
-        weighted, pairs = xp.matrix_transpose(p * ones), pair_rows(p)
-        cube = xp.zeros((k, pairs.shape[1]), dtype=p.dtype, device=p.device)
-        for a in range(0, k, 16):  # pairs from (a, a) on are enough for a panel of rows
-            first, last = a * k - a * (a - 1) // 2, min(a + 16, k)
-            cube[a:last, first:] = weighted[a:last, :] @ pairs[:, first:]
-        return {
-            "cube": cube,
-            "products": weighted @ squares,
-            "mean": xp.sum(weighted, axis=1),
-            "square": xp.matrix_transpose(points * ones) @ points,
-            "mass": xp.sum(ones),
-        }
+        p, c = whitened.images(points)[2], weights[6]
+        sums = {"cube": sorted_products(p, p, [1] * k, c), **sum_squares(points, c)}
+        if not uniform:
+            weighted = p if c is None else p * c[:, None]
+            sums["products"] = namespace_of(p).matrix_transpose(weighted) @ pair_rows(points)
+        return sums
 
-    def assemble(means: Sums) -> Floats:
+    def assemble(means: Sums, fourth: Floats) -> Floats:
         m = {name: np.asarray(to_numpy(mean), dtype=np.float64) for name, mean in means.items()}
-        mean, (a, b, c) = m["mean"], np.sort(np.indices((k, k, k)), axis=0)
-        cube = m["cube"][a, b * k - b * (b - 1) // 2 + c - b]
-        A, pxx = ((each @ step).reshape(-1, *J.shape) for each in (whitener.T, m["products"]))
-        pxx = pxx + mean[:, None, None] * J
-        AJ, JA = A @ J, J @ A
-        H = -12 * pxx + 24 * JA @ m["square"] - 8 * m["mass"] * JA @ J
-        AJA = np.tensordot(AJ, A, axes=((2,), (1,)))  # (a, i, b, k)
-        lower = np.tensordot(AJA, H, axes=((1, 3), (2, 1)))
-        traces = np.tensordot(AJ, AJ, axes=((1, 2), (2, 1)))
-        return symmetrise(cube + lower + 6 * traces[:, :, None] * mean)
+        a, b, c = np.sort(np.indices((k, k, k)), axis=0)
+        cube = m["cube"][place_of_pair(k - 1 - b, k - 1 - a, k), c]
+        M2, AJ, flat = m["second"] - m["mass"] * J, A @ J, A.reshape(k, -1).T
+        one, two, mean = J @ A @ M2, m["mass"] * J @ AJ, np.tensordot(A, M2)
+        if uniform:
+            G = (flat.T @ step.T @ fourth @ step).reshape(A.shape)
+        else:
+            products = (m["products"] * to_numpy(window.factors)) @ step
+            lower = mean[:, None, None] * J + 2 * (one + one.transpose(0, 2, 1) + two)
+            G = products.reshape(A.shape) - lower
+        H = -12 * G - 24 * one - 8 * two
+        traces = np.tensordot(AJ, AJ, axes=((1, 2), (2, 1)))[:, :, None]
+        terms = np.stack([(H @ left).reshape(k, -1) @ flat for left in AJ])
+        return symmetrise(cube + terms - 6 * traces * mean)
 
-    return rows.average([6], measure, window.width).map(assemble)
+    return rows.average([6], measure, window.width).map(assemble, fourth)
 
 
 def symmetrise(array: Floats) -> Floats:
@@ -365,9 +369,7 @@ def squares_of(window: SymmetricMatrices, vectors: Floats) -> Floats:
     return np.asarray(pair_rows(vectors) * to_numpy(window.factors))
 
 
-def find_signs(
-    rows: FramedRows, window: SymmetricMatrices, whitener: Floats, U: Floats, vectors: Floats
-) -> Floats:
+def find_signs(rows: FramedRows, whitened: SymmetricChain, U: Floats, vectors: Floats) -> Floats:
     r"""Return +1, −1, or 0 if unknown, for vectors recovered from even powers without a height.
 
     :math:`M_3` on R^p × whitened squares is :math:`\sum_i \sqrt{w_i}\, v_i u_i^\top`: along
@@ -377,11 +379,10 @@ def find_signs(
     if rows.frame.height is not None:
         return np.ones(len(vectors))
     if rows.problem.has_order(3):
-        whitened = window.keep(move_like(np.ascontiguousarray(whitener.T), window.noise))
         third = rows.forms(whitened, [(1, 2)])[1, 2]
         along = third.map(lambda m: np.sum((to_numpy(m) @ U).T * vectors, axis=1))
     elif rows.problem.has_order(1) and len(vectors) <= rows.frame.p:
-        first = rows.forms(window, [(0, 1)])[0, 1]
+        first = rows.forms(whitened, [(0, 1)])[0, 1]
         along = first.map(lambda m: np.linalg.lstsq(vectors.T, to_numpy(m)[0], rcond=None)[0])
     else:
         return np.zeros(len(vectors))

@@ -30,6 +30,7 @@ from implicitmoments.moments.chain import (
     SplitMean,
     StepReport,
     SymmetricChain,
+    SymmetricMatrices,
     contracted_forms,
     leading_subspace,
     open_window,
@@ -158,6 +159,9 @@ class FramedRows:
         singular vectors span :math:`U_n`: the eigenvectors of :math:`V U^\top F`,
         a linear map of F.
         """
+        if isinstance(chain, SymmetricMatrices) and not odd:
+            means = self.average([4], lambda x, c: chain.quadruples(x, c[4]), chain.dim(2))
+            return means.map(chain.fourth)
         split = chain.order - odd, chain.order
         found = self.forms(chain, [split])[split]
         if not odd:
@@ -222,7 +226,7 @@ class ImplicitMoments:
         d, last = self.problem.n_features, self.steps[-1]
         return (
             f"<moments up to order {self.orders[-1]} in {d} feature{'s' * (d != 1)}, "
-            f"{last.rank} of {last.asked} directions kept, noise floor {last.floor:.2g}>"
+            f"{last.rank} of {self.n_components} directions kept, noise floor {last.floor:.2g}>"
         )
 
     @property

@@ -239,13 +239,11 @@ class SphericalMixtureProblem(HermiteProblem):
         if len(self.center) != d:
             template = "center has {n_entries:count entry}, expected one for each of {d} features"
             raise InputError("wrong_shape", template, n_entries=len(self.center), d=d)
-        linear: Any
         if np.ndim(np.asarray(variance)) == 0:
-            sigma = math.sqrt(check_positive_number("variance", variance))
-            self._factor, linear = sigma * np.eye(d), 1 / sigma
+            self._factor = math.sqrt(check_positive_number("variance", variance)) * np.eye(d)
         else:
             self._factor = factor_covariance(variance, d)
-            linear = np.linalg.inv(self._factor).T
+        linear = np.linalg.inv(self._factor).T
         super().__init__(rows.mapped(self.center, linear), sample_weight=sample_weight)
 
     def original_vectors(self, vectors: Floats) -> Floats:
