@@ -18,7 +18,7 @@ from implicitmoments.paper import (
     rows_in_turn,
     vector,
 )
-from implicitmoments.paper.estimation import runs_for, top_subspace
+from implicitmoments.paper.estimation import median_of_runs, runs_for, top_subspace
 from implicitmoments.paper.projections import as_matrix, evaluate_dense
 
 x, y = vector("x"), vector("y")
@@ -215,3 +215,6 @@ def test_the_number_of_runs_suffices(tau):
     )
     assert n % 2 == 1
     assert fails <= tau
+    wrong = np.full((n // 2, 4), 1e6)  # less than half of the runs
+    right = np.tile(np.arange(4.0), (n - len(wrong), 1))
+    np.testing.assert_array_equal(median_of_runs([*wrong, *right]), np.arange(4.0))

@@ -257,28 +257,27 @@ def mean_curvature(rows: Rows, network: Network, *, single: bool = False) -> Flo
     units = np.append(plain.weights, np.repeat(network.weights, network.units.shape[1]))
     columns, what = partial(jacobian, plain), "curvature of the error"
     gram = mean_products(rows, columns, 2 * len(units), what, single=single)
-    tangent = tangent_map(network)
-    return tangent @ (gram * units * units[:, None]) @ tangent
+    return off_directions(gram * units * units[:, None], network)
 
 
 def jacobian(network: Network, block: Block) -> list[Array]:
-    """Return derivatives by weights (n, k) and by units (n, k q), before :func:`tangent_map`."""
+    """Return derivatives by weights (n, k) and by units (n, k q), projected later."""
     x, u = block["x"], network.inputs(block["x"])
     slopes = network.activation.slope(u) * move_like(network.weights, x)[None, :]
     return [network.activation(u), outer_rows(slopes, network.points(x))]
 
 
-def tangent_map(network: Network) -> Floats:
-    """Return the projection of unknowns, (k + k q, k + k q), off the directions themselves.
+def off_directions(matrix: Floats, network: Network) -> Floats:
+    """Project a matrix of unknowns on both sides off the directions themselves, in place.
 
     A step along a unit vector itself changes nothing.
     """
     (k, q), d = network.units.shape, network.directions.shape[1]
-    found = np.eye(k + k * q)
-    for i, v in enumerate(network.directions):
-        own = slice(k + i * q, k + i * q + d)
-        found[own, own] -= np.outer(v, v)
-    return found
+    for side in (matrix, matrix.T):
+        for i, v in enumerate(network.directions):
+            own = side[k + i * q : k + i * q + d]
+            own -= np.outer(v, v @ own)
+    return matrix
 
 
 def measure_slope(rows: Rows, network: Network) -> tuple[FittedNetwork, Floats]:
@@ -322,7 +321,8 @@ def standard_errors(rows: Rows, fitted: FittedNetwork) -> Floats:
     # weights have the units of labels, directions none
     largest = np.maximum([np.diag(curvature)[:k].max(), np.diag(curvature)[k:].max()], TINY**0.5)
     # along itself a unit vector has curvature 0: another number there adds its inverse below
-    curvature += largest[1] * (np.eye(len(curvature)) - tangent_map(network))
+    eye = np.eye(len(curvature))
+    curvature += largest[1] * (eye - off_directions(eye.copy(), network))
     # in units in which every unknown has curvature 1
     floor = 1e-13 * np.repeat(largest, [k, k * q])
     root = np.sqrt(np.maximum(np.diag(curvature), floor))
