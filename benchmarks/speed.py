@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -229,7 +229,7 @@ def pass_of(model: Any, X: Any) -> Callable[[], Any]:
 
     rows = Rows.of(X)
     family = Gaussians(model.covariance_type).prepare(rows)
-    stream = replace(Stream.of(family, rows), single=str(X.dtype).endswith("32"))
+    stream = Stream(family, rows, np.zeros(0), single=str(X.dtype).endswith("32"))
     k = len(model.means_init)
     shape = model.means_init.shape[: 1 + (model.covariance_type == "diag")]
     given = {"means": model.means_init, "covariances": np.ones(shape)}

@@ -258,8 +258,9 @@ def test_weights_equal_repetition(case):
 @pytest.mark.parametrize("size", [1, 77, N])
 def test_blocks_of_a_stream_equal_the_whole(case, size):
     rows = replace(case.rows(), rows_per_block=max(size, 7))
-    stream = Stream.of(case.prepared, rows)
     sums = case.random_sums()[None]
+    stream, _ = Stream(case.prepared, rows, 0 * case.sample.rest).begin(sums)
+    np.testing.assert_allclose(stream.rest, case.sample.rest, rtol=1e-11)
     one, other = stream.e_step(sums), case.sample.e_step(sums)
     np.testing.assert_allclose(one.levels, other.levels, rtol=1e-11)
     np.testing.assert_allclose(one.sums, other.sums, rtol=1e-9, atol=1e-8)
@@ -270,7 +271,7 @@ def test_dask_equals_the_whole(case):
     lazy = array.from_array(case.block["x"], chunks=(250, D))
     labels = case.block.get("y")
     source = DaskTable(lazy, y=None if labels is None else array.from_array(labels, chunks=250))
-    stream = Stream.of(case.prepared, Rows.of(source))
+    stream = Stream(case.prepared, Rows.of(source), case.sample.rest)
     sums = case.random_sums()[None]
     one, other = stream.e_step(sums), case.sample.e_step(sums)
     np.testing.assert_allclose(one.levels, other.levels, rtol=1e-11)

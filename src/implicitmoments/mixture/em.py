@@ -140,45 +140,41 @@ class Stream:
 
     family: Family
     rows: Rows
-    total: Floats  # (n_features,) sums of the features
+    rest: Floats  # sums of the shared features
     single: bool = False  # multiply in single precision
-
-    @classmethod
-    def of(cls, family: Family, rows: Rows) -> Stream:
-        """Sum up the features in one pass."""
-        measure = BlockMeasure(family, None, False)
-        found = rows.fold(measure, width=family.n_features, what="features")
-        return cls(family, rows, np.asarray(to_numpy(found["total"]), dtype=np.float64))
 
     @property
     def n(self) -> float:
         """The sum of the weights."""
-        return float(self.total[0])
+        return self.rows.total
 
-    @property
-    def rest(self) -> Floats:
-        """Sums of the shared features."""
-        return self.total[self.family.n_own :]
+    def begin(self, sums: Floats) -> tuple[Stream, EStep]:
+        """Return the stream with the shared features of its own rows, and the first step.
 
-    def with_rest(self, rest: Floats) -> Stream:
-        """Return the rows for one step of a mixture that has other sums of shared features."""
-        return replace(self, total=np.append(self.total[: self.family.n_own], rest))
+        The stream of which it is a method has those that belong to the sums.
+        """
+        step, rest = self._measure(sums)
+        return replace(self, rest=rest), step
 
     def e_step(self, sums: Floats) -> EStep:
         """Return log-likelihoods of mixtures (B, k, s) and their sums after one step."""
+        return self._measure(sums)[0]
+
+    def _measure(self, sums: Floats) -> tuple[EStep, Floats]:
         coefficients, level = coefficients_of(self.family, sums, self.rest)
         width = self.family.n_features + 2 * sums.size // sums.shape[-1]
         measure = BlockMeasure(self.family, coefficients, self.single)
         found = self.rows.fold(measure, width=width, what="EM")
-        return EStep(level + to_numpy(found["level"]), to_numpy(found["sums"]))
+        levels, new, rest = (to_numpy(found[name]) for name in ("level", "sums", "rest"))
+        return EStep(level + levels, new), rest
 
 
 @dataclass(frozen=True, eq=False)
 class BlockMeasure:
-    """Measures a block of rows; without coefficients it sums up the features alone."""
+    """Measures a block of rows: one pass of EM over them."""
 
     family: Family
-    coefficients: Floats | None
+    coefficients: Floats
     single: bool
 
     def __call__(self, block: Block) -> dict[str, Array]:
@@ -186,16 +182,15 @@ class BlockMeasure:
         if not self.single or block["x"].dtype != namespace_of(block["x"]).float32:
             block = in_double(block)
         features, weights = self.family.features(block), block.get("counts")
-        xp = namespace_of(features)
+        xp, n_own = namespace_of(features), self.family.n_own
         if weights is not None:
             weights = xp.astype(weights, xp.float64, copy=False)
-        if self.coefficients is None:
-            whole = xp.sum(features, axis=0) if weights is None else weights @ features
-            return {"total": whole}
+        others = features[:, n_own:]
+        rest = xp.sum(others, axis=0) if weights is None else weights @ others
         dtype = xp.float32 if self.single else features.dtype
-        own = aligned(xp.astype(features[:, : self.family.n_own], dtype, copy=False))
+        own = aligned(xp.astype(features[:, :n_own], dtype, copy=False))
         level, sums = measure_block(self.family, self.coefficients, own, weights)
-        return {"level": level, "sums": sums}
+        return {"level": level, "sums": sums, "rest": rest}
 
 
 def in_double(block: Block) -> dict[str, Array]:

@@ -92,11 +92,10 @@ class Search(NamedTuple):
         sample, sums = self.sample, self.end.sums
         if len(sample.weights) == rows.kept:
             return sample, run_em(sample, sums[None], tol=tol, max_iter=max_iter)
-        exact = Stream.of(sample.family, rows)
-        more = exact.n / sample.n
-        sums = (sums * (exact.n / sums[:, 0].sum()))[None]
-        if max_iter and len(exact.rest):  # the sample's shared features belong to its sums
-            sums = exact.with_rest(more * sample.rest).e_step(sums).sums
+        more = rows.total / sample.n
+        sums = (sums * (rows.total / sums[:, 0].sum()))[None]
+        exact, step = Stream(sample.family, rows, more * sample.rest).begin(sums)
+        sums = step.sums if max_iter else sums
         first = Course(np.zeros(1), sums)
         if sample.in_single(sums[0] / more) is not sample:  # but for the last nine steps
             fast, coarse = replace(exact, single=True), max(tol, 2 * SINGLE_ERROR[0])
@@ -448,7 +447,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
     def _step(self, sums: Floats, rows: Rows, n_outliers: int) -> None:
         """Move the sums towards those of a batch (Cappé and Moulines 2009)."""
         family, old = self._mixture.family.unshared(), self.stats_["rows_seen"]
-        batch = Stream.of(family, rows)
+        batch = Stream(family, rows, np.zeros(0))
         seen = old + batch.n
         share = (batch.n / seen) ** 0.7
         new = batch.e_step(sums[None] * (batch.n / old))

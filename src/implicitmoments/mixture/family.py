@@ -25,7 +25,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from scipy.special import gammaln
 
-from implicitmoments.arrays import Array, Floats, index_like, namespace_of
+from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.rows import Block, Rows
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -249,17 +249,6 @@ def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:
     for _ in range(5):
         axes = np.linalg.qr(weighted @ (centred @ axes))[0]
     return np.asarray(centred @ axes[..., :n_axes])
-
-
-def pair_columns(columns: Array) -> Array:
-    """Return the products of all pairs i ≤ j of columns (..., p), in the order of triu_indices."""
-    xp = namespace_of(columns)
-    if isinstance(columns, np.ndarray) and columns.ndim == 2:  # column by column is faster
-        turned = np.ascontiguousarray(columns.T)
-        return np.concatenate([column * turned[i:] for i, column in enumerate(turned)]).T
-    first, second = triangle(int(columns.shape[-1]))
-    left = xp.take(columns, index_like(first, columns), axis=-1)
-    return left * xp.take(columns, index_like(second, columns), axis=-1)
 
 
 @cache

@@ -9,13 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    index_like,
+    move_like,
+    namespace_of,
+    pair_rows,
+    turned,
+)
 from implicitmoments.mixture.family import (
     TINY,
     Family,
     Parameters,
     Places,
-    pair_columns,
     principal_scores,
     symmetric,
     triangle,
@@ -102,19 +109,24 @@ class Gaussians(Family):
         return replace(found, floor=floor, per_variance=per_variance)
 
     def features(self, block: Block) -> Array:
-        """Return 1, z and the products of columns."""
+        """Return 1, z and the products of columns, each column in one piece of memory."""
         x = block["x"]
         xp = namespace_of(x)
         if self.constants is not None:
             x = xp.take(x, index_like(np.flatnonzero(np.isnan(self.constants)), x), axis=1)
-        z = (x - move_like(self.centre, x)) / move_like(self.unit, x)
+        columns = turned(x) - move_like(self.centre, x)[:, None]
+        z = xp.matrix_transpose(columns / move_like(self.unit, x)[:, None])
         return xp.concat([xp.ones_like(z[:, :1]), z, self._second(z)], axis=1)
 
     def _second(self, z: Array) -> Array:
         """Return the second-order features of points (..., d)."""
         if self.shape == "spherical":
             return namespace_of(z).sum(z * z, axis=-1, keepdims=True)
-        return pair_columns(z) if self.shape == "full" else z * z
+        if self.shape == "diag":
+            return z * z
+        xp = namespace_of(z)
+        products = pair_rows(xp.reshape(z, (-1, self.d)))
+        return xp.reshape(products, (*z.shape[:-1], products.shape[1]))
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
         """Return the covariance within components, (..., 1, ·).

@@ -9,13 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of
+from implicitmoments.arrays import (
+    Array,
+    Floats,
+    index_like,
+    move_like,
+    namespace_of,
+    pair_rows,
+)
 from implicitmoments.mixture.family import (
     TINY,
     Family,
     Parameters,
     Places,
-    pair_columns,
     principal_scores,
     symmetric,
     triangle,
@@ -92,7 +98,7 @@ class Lines(Family):
         xp = namespace_of(x)
         x = (x - move_like(self.centre, x)) @ move_like(self.whitener, x)
         y = (y[:, None] - self.y_centre) / self.y_unit
-        return pair_columns(xp.concat([xp.ones_like(y), x, y], axis=1))
+        return pair_rows(xp.concat([xp.ones_like(y), x, y], axis=1))
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return log densities by the squares of residuals: q products per row, not q²/2.
@@ -198,7 +204,7 @@ class Lines(Family):
         unit = np.sqrt(squares.sum() / weights.sum())
         family = self.in_units(self.whitener @ axes, axes.T @ self.root, self.y_unit * unit)
         columns = np.column_stack([features[:, :1], z @ axes, residuals / unit])
-        return family, np.ascontiguousarray(pair_columns(columns))
+        return family, np.ascontiguousarray(pair_rows(columns))
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k lines."""
