@@ -21,7 +21,6 @@ CHECKED_ROWS = 4_096  # on which this is checked
 # NumPy takes ten times as long for exponentials below the range of double precision; some of the
 # first rows tell whether there are any
 LOWEST = -700.0
-ALIGNED = 8  # numbers, to a multiple of which devices pad the features of a row
 STATE = ("sums", "levels", "held", "last", "live", "history")  # of EM in a checkpoint
 LONGEST_STEP = 64.0  # of an extrapolation, in steps of EM
 
@@ -188,7 +187,7 @@ class BlockMeasure:
         others = features[:, n_own:]
         rest = xp.sum(others, axis=0) if weights is None else weights @ others
         dtype = xp.float32 if self.single else features.dtype
-        own = aligned(xp.astype(features[:, :n_own], dtype, copy=False))
+        own = xp.astype(features[:, :n_own], dtype, copy=False)
         level, sums = measure_block(self.family, self.coefficients, own, weights)
         return {"level": level, "sums": sums, "rest": rest}
 
@@ -196,18 +195,6 @@ class BlockMeasure:
 def in_double(block: Block) -> dict[str, Array]:
     """Return the columns of a block in double precision."""
     return {name: as_double(column) for name, column in block.items()}
-
-
-def aligned(features: Array) -> Array:
-    """Return features whose rows begin at a multiple of 32 bytes on devices.
-
-    Columns that are added hold zeros.
-    """
-    width = -features.shape[1] % ALIGNED
-    if isinstance(features, np.ndarray) or width == 0:
-        return features
-    xp = namespace_of(features)
-    return xp.concat([features, *[xp.zeros_like(features[:, :1])] * width], axis=1)
 
 
 def measure_block(

@@ -33,6 +33,8 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 Parameters: TypeAlias = dict[str, Floats]
 
 TINY = 1e-12  # weight of a component that has no rows
+PANEL = 128  # columns of a product that GPUs compute in one piece
+ALIGNED = 8  # numbers, at multiples of which rows of features begin on GPUs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,22 +114,24 @@ class Family(ABC):
 
         The product of coefficients and features, unless a family has a shorter way.
         """
-        xp = namespace_of(features)
         if isinstance(features, np.ndarray):
             return coefficients @ features.swapaxes(-1, -2)
-        width = features.shape[-1] - coefficients.shape[-1]  # of padding
-        padding = [xp.zeros_like(coefficients[..., :1])] * width
-        coefficients = xp.concat([coefficients, *padding], axis=-1)
+        xp = namespace_of(features)
         # the logits of a row side by side, as kernels of GPUs want them
         return xp.matrix_transpose(features @ xp.matrix_transpose(coefficients))
 
-    def sum_features(self, shares: Array, features: Array, coefficients: Array, _: Any) -> Array:
+    def sum_features(self, shares: Array, features: Array, _: Any, __: Any) -> Array:
         """Return the sums (..., c, s) of features weighted by responsibilities (..., c, n).
 
-        The last argument are the logits, for families that need them.
+        The third argument are the coefficients, the last one the logits, for families that need
+        them.
         """
-        found = shares @ features
-        return found[..., : coefficients.shape[-1]]
+        if isinstance(features, np.ndarray):
+            return shares @ features
+        n, parts = int(features.shape[-1]), []
+        for start in range(0, n, PANEL):  # a column more than a panel doubles the time
+            parts.append(shares @ features[..., start : start + PANEL])
+        return namespace_of(features).concat(parts, axis=-1)
 
     @abstractmethod
     def split_scores(self, features: Floats, weights: Floats) -> Floats:
@@ -249,6 +253,18 @@ def principal_scores(rows: Floats, weights: Floats, n_axes: int = 3) -> Floats:
     for _ in range(5):
         axes = np.linalg.qr(weighted @ (centred @ axes))[0]
     return np.asarray(centred @ axes[..., :n_axes])
+
+
+def empty_features(x: Array, width: int) -> Array:
+    """Return room for the features (n, width) of rows, in their precision and on their device.
+
+    In NumPy every column is in one piece of memory: then columns are computed fast.
+    """
+    xp, n = namespace_of(x), x.shape[0]
+    if isinstance(x, np.ndarray):
+        return np.empty((width, n), dtype=x.dtype).T
+    room = xp.empty((n, width + -width % ALIGNED), dtype=x.dtype, device=x.device)
+    return room[:, :width]
 
 
 @cache

@@ -16,13 +16,13 @@ from implicitmoments.arrays import (
     move_like,
     namespace_of,
     pair_rows,
-    turned,
 )
 from implicitmoments.mixture.family import (
     TINY,
     Family,
     Parameters,
     Places,
+    empty_features,
     principal_scores,
     symmetric,
     triangle,
@@ -109,14 +109,19 @@ class Gaussians(Family):
         return replace(found, floor=floor, per_variance=per_variance)
 
     def features(self, block: Block) -> Array:
-        """Return 1, z and the products of columns, each column in one piece of memory."""
+        """Return 1, z and the products of columns."""
         x = block["x"]
         xp = namespace_of(x)
         if self.constants is not None:
             x = xp.take(x, index_like(np.flatnonzero(np.isnan(self.constants)), x), axis=1)
-        columns = turned(x) - move_like(self.centre, x)[:, None]
-        z = xp.matrix_transpose(columns / move_like(self.unit, x)[:, None])
-        return xp.concat([xp.ones_like(z[:, :1]), z, self._second(z)], axis=1)
+        found = empty_features(x, self.n_features)
+        z = found[:, 1 : 1 + self.d]
+        z[...] = x
+        z -= move_like(self.centre, x)
+        z /= move_like(self.unit, x)
+        found[:, 0] = 1.0
+        found[:, 1 + self.d :] = pair_rows(z) if self.shape == "full" else self._second(z)
+        return found
 
     def _second(self, z: Array) -> Array:
         """Return the second-order features of points (..., d)."""
@@ -124,9 +129,8 @@ class Gaussians(Family):
             return namespace_of(z).sum(z * z, axis=-1, keepdims=True)
         if self.shape == "diag":
             return z * z
-        xp = namespace_of(z)
-        products = pair_rows(xp.reshape(z, (-1, self.d)))
-        return xp.reshape(products, (*z.shape[:-1], products.shape[1]))
+        first, second = triangle(self.d)
+        return z[..., first] * z[..., second]
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:
         """Return the covariance within components, (..., 1, ·).

@@ -28,7 +28,7 @@ HELD = 0.05  # responsibility from which a component holds a row
 SINGLE = 3  # single moves that are tried
 CHANCE = 2.5  # the best of all divisions gains about so much more by chance than one
 OPTIMISM = 5.0  # times the gain of a split that a move may bring
-DOUBT = 8.0  # times the gain of a split that a merge has to lose where no move is tried
+DOUBT = 4.0  # times the gain of a split that a merge has to lose where no move is tried
 
 
 class Splits(NamedTuple):
@@ -282,29 +282,43 @@ def local_gains(
 
 
 def improve(
-    sample: Sample, sums: Floats, rng: np.random.Generator, max_moves: int = 40
+    sample: Sample,
+    sums: Floats,
+    rng: np.random.Generator,
+    max_moves: int = 40,
+    *,
+    adapt: bool = True,
 ) -> Improved:
-    """Exchange components as long as the likelihood rises."""
+    """Exchange components as long as the likelihood rises.
+
+    Many at once as long as that gains more than chance does; then, if ``adapt``, the most
+    promising ones after their neighbours have adapted.
+    """
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     seen, k = prospects_of(sample, sums, rng), len(sums)
     for _ in range(max_moves):
-        if is_settled(seen):
+        if is_settled(sample, seen):
             break
-        many = np.argsort(-seen.splits.gains)[: k // 3].tolist()
+        many, before = np.argsort(-seen.splits.gains)[: k // 3].tolist(), level
         level, sums, moved = make_move(sample, level, sums, seen, [[many]] if many else [])
-        if not moved:
-            seen = refine(sample, seen, rng) if sample.family.similar_if_near else seen
-            level, sums, moved = make_move(sample, level, sums, seen, proposals(seen))
+        seen = prospects_of(sample, sums, rng) if moved else seen
+        if level > before + chance_gain(sample):
+            continue
+        if not adapt:
+            break
+        seen = refine(sample, seen, rng) if sample.family.similar_if_near else seen
+        level, sums, moved = make_move(sample, level, sums, seen, proposals(seen))
         if not moved:
             break
         seen = prospects_of(sample, sums, rng)
-    return Improved(float(level), sums, is_settled(seen), seen)
+    return Improved(float(level), sums, is_settled(sample, seen), seen)
 
 
-def is_settled(seen: Prospects) -> bool:
-    """Return whether every merge loses clearly more than any split gains."""
-    gain = max(seen.splits.gains.max(), 0.0)
-    return len(seen.found.sums) == 1 or bool(seen.merges.losses.min() > DOUBT * gain)
+def is_settled(sample: Sample, seen: Prospects) -> bool:
+    """Return whether every merge loses clearly more than any split gains, but for chance."""
+    chance = chance_gain(sample)
+    gain = max(float(seen.splits.gains.max()) - chance, 0.0)
+    return len(seen.found.sums) == 1 or bool(seen.merges.losses.min() - chance > DOUBT * gain)
 
 
 def make_move(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 
 from implicitmoments.arrays import Floats
@@ -38,16 +37,25 @@ def micro_components(sample: Sample, n_groups: int, rng: np.random.Generator) ->
     """Return the sums (g, s) of small groups of rows: k-means of some rows, then of all."""
     points = np.ascontiguousarray(sample.family.points(sample.features))
     some = points[rng.permutation(len(points))[: ROWS_PER_GROUP * n_groups]]
-    seed = int(rng.integers(2**31))
-    centres = kmeans_plusplus(some, min(n_groups, len(some)), random_state=seed, n_local_trials=1)[
-        0
-    ]
+    centres = spread_rows(some, min(n_groups, len(some)), rng)
     for _ in range(LLOYD_STEPS):
         centres = group_sums(some, pairwise_distances_argmin(some, centres))
         centres = centres[:, 1:] / centres[:, :1]
     labels = pairwise_distances_argmin(points, centres)
     weighted = sample.own * sample.weights[:, None].astype(sample.features.dtype)
     return group_sums(weighted, labels)[:, 1:].astype(np.float64)
+
+
+def spread_rows(points: Floats, n: int, rng: np.random.Generator) -> Floats:
+    """Return n of the points, each drawn by its squared distance from those before (k-means++)."""
+    squares = np.einsum("nd,nd->n", points, points)
+    places, nearest = np.zeros(n, dtype=np.int64), np.ones(len(points))
+    for i in range(n):
+        ahead = nearest.cumsum()
+        places[i] = ahead.searchsorted(rng.random() * ahead[-1])
+        apart = squares - 2 * (points @ points[places[i]]) + squares[places[i]]
+        nearest = np.minimum(nearest if i else np.inf, np.maximum(apart, 0.0))
+    return points[places]
 
 
 def group_sums(rows: Floats, labels: Places) -> Floats:
@@ -191,17 +199,20 @@ def find_optimum(
         starts = first_starts(sample, k, n_starts, rng, max_moves)
     sample = sample.in_single(starts[0])
     levels, ends = brief_em(sample, starts)
-    best = improve(sample, ends[levels.argmax()], rng, max_moves)
+    best = improve(sample, ends[levels.argmax()], rng, max_moves, adapt=not near)
     others, failed = ends[np.argsort(-levels)[1:]], 0
     for _ in range(MOST_CROSSINGS):
-        if failed >= patience or (near and best.settled):
+        if failed >= (patience if near else 2 * patience) or (near and best.settled):
             break
         if not len(others):
             others = brief_em(sample, other_starts(sample, k, n_starts, rng))[1]
         levels, crossed = cross(sample, best.sums, others)
         others, failed = others[:0], failed + 1
         if levels.max() > best.level + LEAST_GAIN:
-            best, failed = improve(sample, crossed[levels.argmax()], rng, max_moves), 0
+            start, failed = crossed[levels.argmax()], 0
+            best = improve(sample, start, rng, max_moves, adapt=not near)
+    if near and not best.settled:
+        best = improve(sample, best.sums, rng, max_moves)
     return best._replace(settled=best.settled or failed > 0)
 
 
