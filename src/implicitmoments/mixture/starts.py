@@ -137,7 +137,7 @@ def first_starts(
     """Return the starts (n, k, s) of a search.
 
     Merged groups where neighbours are similar; otherwise random sets of rows, and components of
-    few directions or, where there are no fewer, also two ways of growth.
+    few directions or, where there are no fewer, also merged ones after growth.
     """
     if sample.family.similar_if_near:
         return merged_start(sample, k, rng)[None]
@@ -147,8 +147,7 @@ def first_starts(
         starts[0] = leading.sums
         return starts
     starts[0] = merged_start(sample, k, rng)
-    starts[1] = grown_start(sample, k, rng)
-    starts[2] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
+    starts[1] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
     return starts
 
 
