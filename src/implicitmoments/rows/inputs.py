@@ -74,7 +74,7 @@ def open_rows(  # noqa: PLR0913 (keyword-only, each documented)
     ----------
     X : array, data frame, path, iterator of blocks, Table, or Rows
         Arrays of NumPy, torch, CuPy and other libraries of the array API; Dask arrays and data
-        frames; the path of a file, or a list of paths. A lazy frame of polars is collected.
+        frames; the path of a file, or a list of paths.
     y : array or column, where rows are labelled
         Of files and Dask data frames the name of a column. Blocks and tables hold their own.
     labelled : bool
