@@ -8,7 +8,7 @@ once their neighbours have adapted. All rows decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -110,10 +110,7 @@ def divisions(scores: Floats, weights: Floats) -> Floats:
 
 
 def try_splits(
-    sample: Sample,
-    shares: Floats,
-    rng: np.random.Generator,
-    n_rows: int = ROWS_PER_SPLIT,
+    sample: Sample, shares: Floats, rng: np.random.Generator, n_rows: int = ROWS_PER_SPLIT
 ) -> Splits:
     """Divide each component in two by EM on rows that it holds; return the best divisions.
 
@@ -233,34 +230,18 @@ def refine(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Prospec
     found, splits, merges = seen
     singles = np.arange(len(found.sums))[:, None]
     pairs = np.stack([merges.first, merges.second], axis=1)
-    gains = local_gains(
-        sample,
-        found,
-        singles,
-        lambda sums: np.concatenate([splits.parts, sums[:, 1:]], axis=1),
-        rng,
-    )
-    losses = -local_gains(
-        sample,
-        found,
-        pairs,
-        lambda sums: np.concatenate([sums[:, :1] + sums[:, 1:2], sums[:, 2:]], axis=1),
-        rng,
-    )
+    gains = local_gains(sample, found, singles, splits.parts, rng)
+    losses = -local_gains(sample, found, pairs, None, rng)
     return Prospects(found, splits._replace(gains=gains), merges._replace(losses=losses))
 
 
 def local_gains(
-    sample: Sample,
-    found: Shares,
-    centres: Places,
-    change: Callable[[Floats], Floats],
-    rng: np.random.Generator,
+    sample: Sample, found: Shares, centres: Places, parts: Floats | None, rng: np.random.Generator
 ) -> Floats:
     """Return the gain (g,) of a change in each of g neighbourhoods, after EM with and without.
 
     A neighbourhood has the components near some centres (g, c), which come first, and the rows
-    that they hold; ``change`` is a function of their sums (g, m, s).
+    that they hold. Parts (g, 2, s) take the place of a centre; without them both centres merge.
     """
     size = min(NEIGHBOURS, len(found.sums))
     shared = sample.family.pool(found.sums, sample.rest)
@@ -274,11 +255,13 @@ def local_gains(
     n_rows = min(ROWS_PER_SPLIT * size, affordable + 1)
     places, weights = held_rows(held @ found.shares, sample.weights, n_rows, rng)
     local = replace(sample, features=sample.features[places], weights=weights)
-    sums = found.sums[members]
-    levels = [
-        take_steps(local, each[:, None], LOCAL_STEPS).levels[:, 0] for each in (sums, change(sums))
-    ]
-    return levels[1] - levels[0]
+    sums, n_centres = found.sums[members], centres.shape[1]
+    new = sums[:, :n_centres].sum(1, keepdims=True) if parts is None else parts
+    changed = np.concatenate([new, sums[:, n_centres:]], axis=1)
+    before, after = (
+        take_steps(local, each[:, None], LOCAL_STEPS).levels[:, 0] for each in (sums, changed)
+    )
+    return after - before
 
 
 def improve(
@@ -322,11 +305,7 @@ def is_settled(sample: Sample, seen: Prospects) -> bool:
 
 
 def make_move(
-    sample: Sample,
-    level: float,
-    sums: Floats,
-    seen: Prospects,
-    batches: Iterable[list[list[int]]],
+    sample: Sample, level: float, sums: Floats, seen: Prospects, batches: Iterable[list[list[int]]]
 ) -> tuple[float, Floats, bool]:
     """Return the log-likelihood and sums after the first batch with a move that gains, if any.
 
