@@ -115,7 +115,7 @@ def test_torch_rows(precision, activation):
         X.astype(precision),
         b,
         y.astype(precision),
-        1e-9 if precision == "float64" else 1e-3,
+        1e-7 if precision == "float64" else 1e-3,  # where the refinement stops
     )
     assert isinstance(model.directions_, torch.Tensor)
     assert model.directions_.dtype == A.dtype
