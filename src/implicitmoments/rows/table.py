@@ -120,11 +120,11 @@ class MemoryBudget:
     Examples
     --------
     >>> import numpy as np
-    >>> [DEFAULT_BUDGET.rows_per_block(width, np.ones(1)) for width in (1, 30, 1_000, 10**6)]
+    >>> [DEFAULT_BUDGET.rows_per_block(width, np.ones(1)) for width in (1, 60, 1_000, 10**6)]
     [16384, 8738, 2048, 256]
     """
 
-    cache: int = 2**18  # numbers of a block on the host that stay in the cache: 2 MB of float64
+    cache: int = 2**19  # numbers of a block on the host that stay in the cache: 4 MB of float64
     block: int = 2**23  # numbers of a block on the host at the most, where rows are wide: 64 MB
     # numbers of a block on a device, which has no such cache, and where starting an operation
     # takes longer than carrying it out on few rows: 4 GB, or a 64th of its bytes, so that eight
