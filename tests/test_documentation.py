@@ -39,13 +39,13 @@ def test_examples_in_docstrings_run(name):
 
 REFERENCE = (ROOT / "docs/api.md").read_text()
 LISTED = re.findall(r"^   ([A-Za-z_][\w.]*)$", REFERENCE, re.M)
-PAPER = ROOT / "docs/paper.md"
+PAPER, PAPER_MAP = ROOT / "docs/paper.md", ROOT / "docs/paper_map.md"
 PAPER_FILES = sorted((ROOT / "src/implicitmoments/paper").glob("[a-z]*.py"))
 
 
-def table(heading):
-    """Return the cells of the rows of the table in a section of the page on the paper."""
-    section = PAPER.read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+def table(page, heading):
+    """Return the cells of the rows of the table below a heading of a page."""
+    section = page.read_text().split(f"# {heading}\n")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     return [[cell.strip(" `") for cell in row.strip("|").split(" | ")] for row in rows[1:]]
 
@@ -60,7 +60,7 @@ def has_test(name):
     return has_function(ROOT / "tests" / file, function)
 
 
-@pytest.mark.parametrize("row", table("Statements"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", table(PAPER_MAP, "Paper map"), ids=lambda row: row[0])
 def test_the_file_and_the_test_of_a_statement_exist(row):
     statement, file, test = row
     assert file == "—" or (ROOT / "src/implicitmoments" / file).is_file()
@@ -68,7 +68,7 @@ def test_the_file_and_the_test_of_a_statement_exist(row):
     assert test != "—" or "proofs only" in statement
 
 
-@pytest.mark.parametrize("row", table("Errata"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", table(PAPER, "Errata"), ids=lambda row: row[0])
 def test_an_erratum_names_code_or_a_test(row):
     name = row[-1]
     in_code = any(has_function(path, name) for path in PAPER_FILES)
@@ -76,11 +76,11 @@ def test_an_erratum_names_code_or_a_test(row):
 
 
 def test_every_statement_file_and_erratum_has_a_row():
-    statements = table("Statements")
+    statements = table(PAPER_MAP, "Paper map")
     numbered = {number for row in statements for number in re.findall(r"^\w+ (\d\.\d+)", row[0])}
     assert numbered == {f"{s}.{i}" for s, n in STATEMENTS.items() for i in range(1, n + 1)}
     assert {f"paper/{path.name}" for path in PAPER_FILES} <= {row[1] for row in statements}
-    assert [row[0] for row in table("Errata")] == [str(n) for n in range(1, 13)]
+    assert [row[0] for row in table(PAPER, "Errata")] == [str(n) for n in range(1, 13)]
 
 
 @pytest.mark.parametrize("path", PAPER_FILES, ids=lambda path: path.name)
