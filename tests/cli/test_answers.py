@@ -242,6 +242,7 @@ def test_a_closed_pipe_ends_a_command(models):
 ENDED = """
 import os, signal
 from implicitmoments.cli import files, main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 files.write_pieces = lambda file, *_: file.write(b"half") and os.kill(os.getpid(), signal.{name})
 main()
 """
