@@ -9,14 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from implicitmoments.arrays import (
-    Array,
-    Floats,
-    index_like,
-    move_like,
-    namespace_of,
-    pair_rows,
-)
+from implicitmoments.arrays import Array, Floats, index_like, move_like, namespace_of, pair_rows
 from implicitmoments.mixture.family import (
     TINY,
     Family,

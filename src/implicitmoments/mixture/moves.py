@@ -270,12 +270,12 @@ def improve(
     rng: np.random.Generator,
     max_moves: int = 40,
     *,
-    adapt: bool = True,
+    singles: bool = True,
 ) -> Improved:
     """Exchange components as long as the likelihood rises.
 
-    Many at once as long as that gains more than chance does; then, if ``adapt``, the most
-    promising ones after their neighbours have adapted.
+    Many at once as long as that gains more than chance does; then, with ``singles``, a few. Where
+    rows nearby are similar, these are chosen after the neighbours of each have adapted.
     """
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     seen, k = prospects_of(sample, sums, rng), len(sums)
@@ -287,7 +287,7 @@ def improve(
         seen = prospects_of(sample, sums, rng) if moved else seen
         if level > before + chance_gain(sample):
             continue
-        if not adapt:
+        if not singles:
             break
         seen = refine(sample, seen, rng) if sample.family.similar_if_near else seen
         level, sums, moved = make_move(sample, level, sums, seen, proposals(seen))

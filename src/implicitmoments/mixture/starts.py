@@ -198,7 +198,7 @@ def find_optimum(
         starts = first_starts(sample, k, n_starts, rng, max_moves)
     sample = sample.in_single(starts[0])
     levels, ends = brief_em(sample, starts)
-    best = improve(sample, ends[levels.argmax()], rng, max_moves, adapt=not near)
+    best = improve(sample, ends[levels.argmax()], rng, max_moves, singles=not near)
     others, failed = ends[np.argsort(-levels)[1:]], 0
     for _ in range(MOST_CROSSINGS):
         if failed >= (patience if near else 2 * patience) or (near and best.settled):
@@ -209,7 +209,7 @@ def find_optimum(
         others, failed = others[:0], failed + 1
         if levels.max() > best.level + LEAST_GAIN:
             start, failed = crossed[levels.argmax()], 0
-            best = improve(sample, start, rng, max_moves, adapt=not near)
+            best = improve(sample, start, rng, max_moves, singles=not near)
     if near and not best.settled:
         best = improve(sample, best.sums, rng, max_moves)
     return best._replace(settled=best.settled or failed > 0)

@@ -255,11 +255,8 @@ def whitened_sixth(
     every mean with weights :math:`c_6`, and :math:`m_0 = E[c_6]`. If all orders have the same
     weights, ``fourth`` is :math:`M_4`.
     """
-    (k, _), step, uniform = (
-        whitened.steps[1].shape,
-        to_numpy(window.steps[1]),
-        rows.problem.uniform,
-    )
+    k, uniform = whitened.steps[1].shape[0], rows.problem.uniform
+    step = to_numpy(window.steps[1])
     A, J = to_numpy(whitened.steps[1]).reshape(k, window.p, -1), to_numpy(window.noise)
 
     def measure(points: Array, weights: Weights) -> Sums:
