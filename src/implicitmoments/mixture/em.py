@@ -30,6 +30,7 @@ class EStep(NamedTuple):
 
     levels: Floats  # (...) log-likelihoods of the mixtures
     sums: Floats  # (..., k, s) after one step of EM
+    rest: Floats  # sums of the shared features of the rows
 
 
 class Shares(NamedTuple):
@@ -96,7 +97,7 @@ class Sample:
             part = measure_block(self.family, coefficients, features, weights)
             level += np.asarray(part[0])
             found += np.asarray(part[1])
-        return EStep(level, found)
+        return EStep(level, found, self.rest)
 
     def shares(self, sums: Floats, rest: Floats | None = None) -> Shares:
         """Return the responsibilities of the components of one mixture (k, s) in all rows.
@@ -139,7 +140,7 @@ class Stream:
 
     family: Family
     rows: Rows
-    rest: Floats  # sums of the shared features
+    rest: Floats  # sums of the shared features that belong to the mixtures
     single: bool = False  # multiply in single precision
 
     @property
@@ -147,25 +148,14 @@ class Stream:
         """The sum of the weights."""
         return self.rows.total
 
-    def begin(self, sums: Floats) -> tuple[Stream, EStep]:
-        """Return the stream with the shared features of its own rows, and the first step.
-
-        The stream of which it is a method has those that belong to the sums.
-        """
-        step, rest = self._measure(sums)
-        return replace(self, rest=rest), step
-
     def e_step(self, sums: Floats) -> EStep:
         """Return log-likelihoods of mixtures (B, k, s) and their sums after one step."""
-        return self._measure(sums)[0]
-
-    def _measure(self, sums: Floats) -> tuple[EStep, Floats]:
         coefficients, level = coefficients_of(self.family, sums, self.rest)
         width = self.family.n_features + 2 * sums.size // sums.shape[-1]
         measure = BlockMeasure(self.family, coefficients, self.single)
         found = self.rows.fold(measure, width=width, what="EM")
         levels, new, rest = (to_numpy(found[name]) for name in ("level", "sums", "rest"))
-        return EStep(level + levels, new), rest
+        return EStep(level + levels, new, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +269,7 @@ def take_steps(rows: FeatureRows, sums: Floats, n: int) -> Course:
     """Take some plain steps of EM."""
     levels = np.full(sums.shape[:-2], -np.inf)
     for _ in range(n):
-        levels, sums = rows.e_step(sums)
+        levels, sums, _ = rows.e_step(sums)
     return Course(levels, sums, n)
 
 
@@ -328,7 +318,7 @@ def run_em(
             state = zip(STATE, (sums, levels, held, last, live, np.array(history)), strict=True)
             checkpoint.end_step({**dict(state), "n_iter": n_iter, "converged": converged})
     while len(live) and n_iter < max_iter:  # steps that are too few for a cycle
-        levels[live], sums[live] = rows.e_step(sums[live])
+        levels[live], sums[live], _ = rows.e_step(sums[live])
         n_iter += 1
         history.append(float(levels[0]))
     return Course(levels, sums, n_iter, converged, tuple(history))
@@ -339,8 +329,8 @@ def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats, Fl
 
     The sums that have the second log-likelihood, and those after one more step.
     """
-    before, one = rows.e_step(start)
-    level, two = rows.e_step(one)
+    before, one, _ = rows.e_step(start)
+    level, two, _ = rows.e_step(one)
     step, bend = one - start, two - 2 * one + start
     scale = np.sqrt(np.mean(start**2, axis=(0, 1)) + TINY)
     length = np.sqrt(np.sum((step / scale) ** 2, axis=(1, 2)))
@@ -349,7 +339,7 @@ def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats, Fl
     far = start + 2 * ahead * step + ahead**2 * bend
     sizes = [0, rows.family.linear.start]  # of rows, and of scaled rows
     far[..., sizes] = np.maximum(far[..., sizes], 1e-3)
-    further, three = rows.e_step(far)
+    further, three, _ = rows.e_step(far)
     up = further >= level
     keep = up[:, None, None]
     level = np.where(up, further, level)

@@ -94,8 +94,8 @@ class Search(NamedTuple):
             return sample, run_em(sample, sums[None], tol=tol, max_iter=max_iter)
         more = rows.total / sample.n
         sums = (sums * (rows.total / sums[:, 0].sum()))[None]
-        exact, step = Stream(sample.family, rows, more * sample.rest).begin(sums)
-        sums = step.sums if max_iter else sums
+        step = Stream(sample.family, rows, more * sample.rest).e_step(sums)
+        exact, sums = Stream(sample.family, rows, step.rest), step.sums if max_iter else sums
         first = Course(np.zeros(1), sums)
         if sample.in_single(sums[0] / more) is not sample:  # but for the last nine steps
             fast, coarse = replace(exact, single=True), max(tol, 2 * SINGLE_ERROR[0])

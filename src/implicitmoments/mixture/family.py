@@ -23,7 +23,6 @@ from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from scipy.special import gammaln
 
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.rows import Block, Rows
@@ -283,21 +282,3 @@ def symmetric(upper: Floats, size: int) -> Floats:
 def upper_triangle(whole: Floats) -> Floats:
     """Return the upper triangles (..., p (p + 1) / 2) of matrices (..., p, p)."""
     return whole[..., *triangle(whole.shape[-1])]
-
-
-def heavy_tails(gaussian: Array, peaks: Any, freedom: Any, p: int) -> Array:
-    """Return the log density of Student's t, but for a constant, from that of a Gaussian.
-
-    ``peaks`` are the largest Gaussian log densities, p the dimension of the noise.
-    """
-    xp = namespace_of(gaussian)
-    distances = 2 * (peaks - gaussian)
-    distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
-    found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
-    return found
-
-
-def heavy_constant(freedom: Any, p: int) -> Any:
-    """Return the constant that is missing in ``heavy_tails``."""
-    half = freedom / 2
-    return gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)

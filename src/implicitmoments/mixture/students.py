@@ -16,14 +16,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.mixture.family import (
-    TINY,
-    Family,
-    Parameters,
-    Places,
-    heavy_constant,
-    heavy_tails,
-)
+from implicitmoments.mixture.family import TINY, Family, Parameters, Places
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
@@ -95,17 +88,20 @@ class Students(Family):
         column = (*found.shape[:-1], 1)
         freedom, peaks = parameters["freedom"], self.base.peaks(parameters)
         half, p = freedom / 2, self.base.d
-        tail = [peaks, heavy_constant(freedom, p), digamma(half + p / 2), mean_at(freedom)]
+        tail = [peaks, log_constant(freedom, p), digamma(half + p / 2), mean_at(freedom)]
         tail = [freedom, *tail, acceleration(freedom, p, self.fastest)]
         tail = [np.broadcast_to(part, column) for part in tail]
         return np.concatenate([np.zeros(column), found, *tail], axis=-1), None
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return the log densities of Student's t."""
+        xp, p = namespace_of(features), self.base.d
         gaussian = self.base.logits(coefficients[..., self.linear], features[..., self.linear])
         freedom, peaks, constant = columns_at_end(coefficients, 6)[:3]
-        found: Array = coefficients[..., :1] + heavy_tails(gaussian, peaks, freedom, self.base.d)
-        return found + constant
+        distances = 2 * (peaks - gaussian)
+        distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
+        found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
+        return found + constant + coefficients[..., :1]
 
     def sum_features(
         self, shares: Array, features: Array, coefficients: Array, logits: Any
@@ -172,6 +168,12 @@ def columns_at_end(array: Array, n: int) -> list[Array]:
     """Return the last n columns of an array, each as a column."""
     width = int(array.shape[-1])
     return [array[..., i : i + 1] for i in range(width - n, width)]
+
+
+def log_constant(freedom: Floats, p: int) -> Floats:
+    """Return the log density of Student's t at its centre less that of a Gaussian."""
+    half = freedom / 2
+    return np.asarray(gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half))
 
 
 def mean_at(freedom: Floats) -> Floats:
