@@ -10,15 +10,19 @@ from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
 from implicitmoments.mixture.family import classified_level
 from implicitmoments.mixture.moves import (
+    LEAST_GAIN,
     Improved,
+    assess,
     improve,
+    many_splits,
     merge_losses,
     merge_pairs,
     merge_to,
     penalty,
+    single_splits,
     split_components,
 )
-from implicitmoments.mixture.starts import LEAST_GAIN, merge_groups, micro_components
+from implicitmoments.mixture.starts import merge_groups, micro_components
 
 MOST_GROUPS = 256  # micro-components from which merging starts
 
@@ -44,13 +48,15 @@ def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:
         seen[k] = min(seen.get(k, np.inf), -2 * (level - penalty(sample, k)))
         return level - penalty(sample, k)
 
-    best = improve(sample, first_guess(sample, rng, most), rng, 0)
+    best = assess(sample, first_guess(sample, rng, most), rng)
     value, better = judge(best), True
     while better:
         better = False
         for trial in neighbours(sample, best, step, most):
             wider = run_em(sample, trial[None], max_iter=24).sums[0]
-            end = improve(sample, merge_while_cheap(sample, wider, step), rng)
+            end = assess(sample, merge_while_cheap(sample, wider, step), rng)
+            for plan in (many_splits, single_splits):
+                end = improve(sample, end, rng, plan)
             new = judge(end)
             if new > value + LEAST_GAIN:
                 value, best, better = new, end, True

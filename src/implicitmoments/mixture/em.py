@@ -23,6 +23,7 @@ CHECKED_ROWS = 4_096  # on which this is checked
 LOWEST = -700.0
 STATE = ("sums", "levels", "held", "last", "live", "history")  # of EM in a checkpoint
 LONGEST_STEP = 64.0  # of an extrapolation, in steps of EM
+LEAST_PART = 0.1  # of its rows that a component keeps in an extrapolation
 
 
 class EStep(NamedTuple):
@@ -338,7 +339,8 @@ def _cycle(rows: FeatureRows, start: Floats) -> tuple[Floats, Floats, Floats, Fl
     ahead = np.clip(length / curvature, 1, LONGEST_STEP)[:, None, None]
     far = start + 2 * ahead * step + ahead**2 * bend
     sizes = [0, rows.family.linear.start]  # of rows, and of scaled rows
-    far[..., sizes] = np.maximum(far[..., sizes], 1e-3)
+    vanishing = np.any(far[..., sizes] < LEAST_PART * two[..., sizes], axis=-1, keepdims=True)
+    far = np.where(vanishing, two, far)
     further, three, _ = rows.e_step(far)
     up = further >= level
     keep = up[:, None, None]

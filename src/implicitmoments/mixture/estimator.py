@@ -46,7 +46,7 @@ from implicitmoments.mixture.em import (
 from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
-from implicitmoments.mixture.moves import Improved, improve
+from implicitmoments.mixture.moves import Improved, assess
 from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import (
     at_least_k,
@@ -327,7 +327,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         else:
             starts: list[Any] = [self._starts(sample, k, rng, stats) for _ in range(self.n_init)]
             if self.n_moves == 0:
-                end = improve(sample, starts[0][0], rng, 0)._replace(settled=True)
+                end = assess(sample, starts[0][0], rng)._replace(settled=True)
             else:
                 found = (find_optimum(sample, k, rng, self.n_moves, starts=one) for one in starts)
                 end = max(found, key=attrgetter("level"))
@@ -345,8 +345,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             return at_least_k(micro_components(sample, k, rng), k)[None]
         if 3 * few >= n:
             return None
-        rows = rng.permutation(n)[:few]
-        small = replace(sample, features=sample.features[rows], weights=sample.weights[rows])
+        small = sample.thinned(few)
         sums, more = find_optimum(small, k, rng, self.n_moves, patience=0).sums, sample.n / small.n
         return sample.shares(more * sums, more * small.rest).sums[None]
 

@@ -137,9 +137,12 @@ class Family(ABC):
         Of features (k, m, s) and weights (k, m).
         """
 
-    @abstractmethod
     def points(self, features: Floats) -> Floats:
-        """Return rows as points (n, p) whose distances tell which rows may be of one component."""
+        """Return rows as points (n, p) whose distances tell which rows may be of one component.
+
+        Only families whose rows are similar if near have it.
+        """
+        raise NotImplementedError
 
     def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Family, Floats] | None:  # noqa: ARG002
         """Return the family and features of the few directions in which k components differ.

@@ -398,7 +398,7 @@ def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
     shape = own if kind.startswith("tied") else (k, *own)
     shapes: dict[str, Any] = {"weights": (k,), "means": (k, d), "precisions": shape}
     given = {name: getattr(model, f"{name}_init") for name in shapes}
-    found: Any = {name: as_floats(value) for name, value in given.items() if value is not None}
+    found = {name: as_floats(value) for name, value in given.items() if value is not None}
     if (found and "auto" in (k, kind)) or (model.init_params != "auto" and k == "auto"):
         template = "`n_components={k!r}`, `covariance_type={kind!r}` and `init_params={init!r}`: "
         template += "a start needs a number of components, and given parameters a covariance type"

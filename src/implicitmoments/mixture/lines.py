@@ -24,6 +24,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.rows import Block, Rows, mean_and_covariance
 
 FLOOR = 1e-9  # least variance of the noise, of that of y
+BORROWED = 1e-6  # of a row of the pooled line, which keeps lines with few rows determined
 LEAST_RATIO = 1e-3  # of the noise of one line to that of all
 
 
@@ -75,15 +76,11 @@ class Lines(Family):
         deviations = np.sqrt(values[used])
         whitener = axes[:, used] / deviations / units[:-1, None]
         root = (axes[:, used] * deviations).T * units[:-1]
-        found = replace(self, centre=centre[:-1], y_centre=float(centre[-1]))
-        return found.in_units(whitener, root, float(units[-1]))
-
-    def in_units(self, whitener: Floats, root: Floats, y_unit: float) -> Lines:
-        """Return the family of lines on other inputs, and another unit of y."""
-        q, jacobian = whitener.shape[1] + 1, -float(np.log(y_unit))
+        q, y_unit = whitener.shape[1] + 1, float(units[-1])
         n = (q + 1) * (q + 2) // 2
-        found = replace(self, whitener=whitener, root=root, y_unit=y_unit, q=q)
-        return replace(found, n_own=n, n_features=n, log_jacobian=jacobian)
+        found = replace(self, centre=centre[:-1], whitener=whitener, root=root, q=q)
+        found = replace(found, y_centre=float(centre[-1]), y_unit=y_unit)
+        return replace(found, n_own=n, n_features=n, log_jacobian=-float(np.log(y_unit)))
 
     def features(self, block: Block) -> Array:
         """Return the products of pairs of entries of z = (1, x, y)."""
@@ -111,13 +108,16 @@ class Lines(Family):
         residuals += peaks
         return residuals
 
-    def solve(self, sums: Floats) -> tuple[Floats, Floats]:
-        """Return lines (..., k, q) and the sums of their squared residuals (..., k, 1)."""
+    def solve(self, sums: Floats, pooled: Floats | float = 0.0) -> tuple[Floats, Floats]:
+        """Return lines (..., k, q) and the sums of their squared residuals (..., k, 1).
+
+        Lines with too few rows follow a pooled line, (..., 1, q), where rows say nothing.
+        """
         products, q = symmetric(sums, self.q + 1), self.q
-        places, ridge = np.arange(1, q), 1e-6  # of a row: keeps lines with few rows determined
-        products[..., places, places] += ridge
-        products[..., 0, 0] = np.maximum(products[..., 0, 0], ridge)
-        first = 0 if self.fit_intercept else 1
+        places, first = np.arange(q), 0 if self.fit_intercept else 1
+        products[..., places, places] += BORROWED
+        products[..., :q, q] += BORROWED * pooled
+        products[..., q, q] += BORROWED * np.sum(np.square(pooled), axis=-1)
         gram, right = products[..., first:q, first:q], products[..., first:q, q]
         lines = np.zeros((*sums.shape[:-1], q))
         lines[..., first:] = np.linalg.solve(gram, right[..., None])[..., 0]
@@ -125,14 +125,16 @@ class Lines(Family):
         return lines, np.maximum(squares, 0.0)[..., None]
 
     def pool(self, sums: Floats, rest: Floats) -> Floats:  # noqa: ARG002
-        """Return the variance of the noise of all rows, (..., 1, 1)."""
-        squares = self.solve(sums)[1].sum(-2, keepdims=True)
+        """Return one line of all rows and the variance of the noise, (..., 1, q + 1)."""
+        pooled = self.solve(sums.sum(-2, keepdims=True))[0]
+        squares = self.solve(sums, pooled)[1].sum(-2, keepdims=True)
         sizes = sums[..., :1].sum(-2, keepdims=True) + TINY
-        return np.asarray(np.maximum(squares / sizes, FLOOR))
+        return np.concatenate([pooled, np.maximum(squares / sizes, FLOOR)], axis=-1)
 
     def estimate(self, sums: Floats, shared: Any) -> Parameters:
         """Return lines and variances of the noise, for sums (..., k, s)."""
-        lines, squares = self.solve(sums)
+        lines, squares = self.solve(sums, shared[..., :-1])
+        shared = shared[..., -1:]
         if not self.separate_noise:
             return {"lines": lines, "variances": shared}
         sizes = np.maximum(sums[..., :1], TINY)
@@ -142,7 +144,7 @@ class Lines(Family):
 
     def at_floor(self, sums: Floats, shared: Any) -> Places:
         """Return the lines with the least noise that is allowed."""
-        least = LEAST_RATIO * shared if self.separate_noise else FLOOR
+        least = LEAST_RATIO * shared[..., -1:] if self.separate_noise else FLOOR
         low = self.estimate(sums, shared)["variances"] <= 1.01 * least
         return np.flatnonzero(np.broadcast_to(low[:, 0], len(sums)))
 
@@ -174,30 +176,6 @@ class Lines(Family):
         residuals = z[..., -1] - np.einsum("kmq,kq->km", z[..., :-1], lines)
         turned = principal_scores(residuals[..., None] * z[..., :-1], weights)
         return np.concatenate([turned, residuals[..., None]], axis=-1)
-
-    def points(self, features: Floats) -> Floats:
-        """Return the residuals of one line: parallel lines are groups of them."""
-        line = self.solve(features.sum(0).astype(np.float64))[0]
-        return np.asarray(features[:, : self.q + 1] @ np.append(-line, 1.0)[:, None])
-
-    def leading(self, features: Floats, weights: Floats, k: int) -> tuple[Lines, Floats] | None:
-        r"""Return residuals of one line on the k - 1 directions in which slopes differ.
-
-        The residual r of a line with mean slope has
-        :math:`E[r^2 z z^T] = E[r^2] I + 2 \sum_i w_i \delta_i \delta_i^T` for normal inputs z,
-        where :math:`\delta_i` are the differences of the slopes from their mean.
-        """
-        if k == 1 or self.q <= k + 1:
-            return None
-        z = features[:, 1 : self.q].astype(np.float64)
-        line = self.solve((weights @ features).astype(np.float64))[0]
-        residuals = features[:, self.q] - features[:, : self.q] @ line
-        squares = weights * residuals**2
-        axes = np.linalg.eigh((z * squares[:, None]).T @ z)[1][:, -(k - 1) :]
-        unit = np.sqrt(squares.sum() / weights.sum())
-        family = self.in_units(self.whitener @ axes, axes.T @ self.root, self.y_unit * unit)
-        columns = np.column_stack([features[:, :1], z @ axes, residuals / unit])
-        return family, np.ascontiguousarray(pair_rows(columns))
 
     def n_parameters(self, k: int) -> int:
         """Return the number of free parameters of k lines."""

@@ -8,26 +8,23 @@ once their neighbours have adapted. All rows decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, Shares, run_em, take_steps
-from implicitmoments.mixture.family import TINY, Family, Places, coefficients_of
+from implicitmoments.mixture.family import TINY, Places, coefficients_of
 
 ROWS_PER_SPLIT = 400  # rows of a component on which its splits are tried
 STEPS_PER_SPLIT = 12  # of EM
 TAIL = 0.12  # share of the rows beyond a cut in a tail
-NEIGHBOURS = 6  # components that adapt to a split or merge among them
-LOCAL_STEPS = 11  # of their EM
-LOCAL_NUMBERS = 3e7  # features of rows that they hold, of all neighbourhoods
 HELD = 0.05  # responsibility from which a component holds a row
-SINGLE = 3  # single moves that are tried
+SINGLE = 8  # single moves that are tried
 CHANCE = 2.5  # the best of all divisions gains about so much more by chance than one
-OPTIMISM = 5.0  # times the gain of a split that a move may bring
+LEAST_GAIN = 0.1  # nats by which a likelihood or criterion has to rise
 DOUBT = 4.0  # times the gain of a split that a merge has to lose where no move is tried
 
 
@@ -64,6 +61,10 @@ class Improved(NamedTuple):
     sums: Floats  # (k, s)
     settled: bool  # whether no other mixture nearby comes close
     prospects: Prospects | None  # None without a search
+
+
+Move: TypeAlias = Places  # components to split
+Plan: TypeAlias = Callable[[Prospects], list[Move]]
 
 
 def penalty(sample: Sample, k: int) -> float:
@@ -141,28 +142,16 @@ def try_splits(
     return Splits(gains, np.take_along_axis(sums, best[:, None, None, None], axis=1)[:, 0])
 
 
-def likelihood_gaps(family: Family, sums: Floats, shared: Floats | None) -> tuple[Floats, Floats]:
-    """Return the log-likelihood (k,) of the rows of each component at its coefficients.
-
-    And what they lose at the coefficients of each other component, (k, k).
-    """
-    coefficients = family.natural(sums, shared)[:, family.linear]
-    own = sums[:, family.linear]
-    alone = (own * coefficients).sum(1)
-    gaps = alone[:, None] - own @ coefficients.T
-    return alone, gaps
-
-
 def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
     """Return pairs of components and what a merge loses if rows stay where they are.
 
     Each component is paired with those at whose coefficients its rows are most likely.
     """
     family, most = sample.family, min(most, len(sums) - 1)
-    if most == 0:
-        return Merges(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
     shared = family.pool(sums, sample.rest)
-    alone, apart = likelihood_gaps(family, sums, shared)
+    coefficients, own = family.natural(sums, shared)[:, family.linear], sums[:, family.linear]
+    alone = (own * coefficients).sum(1)  # log-likelihood of the rows of each component
+    apart = alone[:, None] - own @ coefficients.T
     apart = np.minimum(apart, apart.T)
     np.fill_diagonal(apart, np.inf)
     partners = np.argpartition(apart, most - 1, axis=1)[:, :most]
@@ -218,83 +207,35 @@ def split_components(sums: Floats, parts: Floats, which: Any) -> Floats:
     return np.concatenate([others, parts[which].reshape(-1, sums.shape[1])])
 
 
-def prospects_of(sample: Sample, sums: Floats, rng: np.random.Generator) -> Prospects:
-    """Try all splits and near merges of a mixture (k, s)."""
+def assess(sample: Sample, sums: Floats, rng: np.random.Generator) -> Improved:
+    """Run some EM from a mixture (k, s), and try all splits and near merges."""
+    (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     found = sample.shares(sums)
-    splits = try_splits(sample, found.shares, rng)
-    return Prospects(found, splits, merge_losses(sample, found))
-
-
-def refine(sample: Sample, seen: Prospects, rng: np.random.Generator) -> Prospects:
-    """Return what splits gain and merges lose after their neighbours have adapted to them."""
-    found, splits, merges = seen
-    singles = np.arange(len(found.sums))[:, None]
-    pairs = np.stack([merges.first, merges.second], axis=1)
-    gains = local_gains(sample, found, singles, splits.parts, rng)
-    losses = -local_gains(sample, found, pairs, None, rng)
-    return Prospects(found, splits._replace(gains=gains), merges._replace(losses=losses))
-
-
-def local_gains(
-    sample: Sample, found: Shares, centres: Places, parts: Floats | None, rng: np.random.Generator
-) -> Floats:
-    """Return the gain (g,) of a change in each of g neighbourhoods, after EM with and without.
-
-    A neighbourhood has the components near some centres (g, c), which come first, and the rows
-    that they hold. Parts (g, 2, s) take the place of a centre; without them both centres merge.
-    """
-    size = min(NEIGHBOURS, len(found.sums))
-    shared = sample.family.pool(found.sums, sample.rest)
-    _, gaps = likelihood_gaps(sample.family, found.sums, shared)
-    near = np.minimum(gaps, gaps.T)[centres].min(1)
-    np.put_along_axis(near, centres, [[-2.0, -1.0][: centres.shape[1]]], axis=1)
-    members = np.argsort(near, axis=1)[:, :size]
-    held = np.zeros_like(near, dtype=found.shares.dtype)
-    np.put_along_axis(held, members, 1, axis=1)
-    affordable = int(LOCAL_NUMBERS / (len(members) * sample.features.shape[1]))
-    n_rows = min(ROWS_PER_SPLIT * size, affordable + 1)
-    places, weights = held_rows(held @ found.shares, sample.weights, n_rows, rng)
-    local = replace(sample, features=sample.features[places], weights=weights)
-    sums, n_centres = found.sums[members], centres.shape[1]
-    new = sums[:, :n_centres].sum(1, keepdims=True) if parts is None else parts
-    changed = np.concatenate([new, sums[:, n_centres:]], axis=1)
-    before, after = (
-        take_steps(local, each[:, None], LOCAL_STEPS).levels[:, 0] for each in (sums, changed)
-    )
-    return after - before
+    splits, merges = try_splits(sample, found.shares, rng), merge_losses(sample, found)
+    seen = Prospects(found, splits, merges)
+    return Improved(float(level), sums, is_settled(sample, seen), seen)
 
 
 def improve(
-    sample: Sample,
-    sums: Floats,
-    rng: np.random.Generator,
-    max_moves: int = 40,
-    *,
-    singles: bool = True,
+    sample: Sample, end: Improved, rng: np.random.Generator, plan: Plan, max_moves: int = 40
 ) -> Improved:
-    """Exchange components as long as the likelihood rises.
+    """Make the best move of a plan as long as the likelihood rises.
 
-    Many at once as long as that gains more than chance does; then, with ``singles``, a few. Where
-    rows nearby are similar, these are chosen after the neighbours of each have adapted.
+    The present mixture takes part: EM that is not at its end yet is no gain of a move.
     """
-    (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
-    seen, k = prospects_of(sample, sums, rng), len(sums)
     for _ in range(max_moves):
-        if is_settled(sample, seen):
+        moves = [] if end.settled else plan(end.prospects)
+        if not moves:
             break
-        many, before = np.argsort(-seen.splits.gains)[: k // 3].tolist(), level
-        level, sums, moved = make_move(sample, level, sums, seen, [[many]] if many else [])
-        seen = prospects_of(sample, sums, rng) if moved else seen
-        if level > before + chance_gain(sample):
-            continue
-        if not singles:
+        tried = [exchange(sample, end.prospects, which) for which in moves]
+        levels, ends = run_em(sample, np.stack([end.sums, *tried]), max_iter=24, above=end.level)[
+            :2
+        ]
+        best = int(levels.argmax())
+        if levels[best] <= levels[0] + max(LEAST_GAIN, 1e-6 * sample.n):
             break
-        seen = refine(sample, seen, rng) if sample.family.similar_if_near else seen
-        level, sums, moved = make_move(sample, level, sums, seen, proposals(seen))
-        if not moved:
-            break
-        seen = prospects_of(sample, sums, rng)
-    return Improved(float(level), sums, is_settled(sample, seen), seen)
+        end = assess(sample, ends[best], rng)
+    return end
 
 
 def is_settled(sample: Sample, seen: Prospects) -> bool:
@@ -304,36 +245,18 @@ def is_settled(sample: Sample, seen: Prospects) -> bool:
     return len(seen.found.sums) == 1 or bool(seen.merges.losses.min() - chance > DOUBT * gain)
 
 
-def make_move(
-    sample: Sample, level: float, sums: Floats, seen: Prospects, batches: Iterable[list[list[int]]]
-) -> tuple[float, Floats, bool]:
-    """Return the log-likelihood and sums after the first batch with a move that gains, if any.
-
-    A move is a list of components to split. The present mixture takes part: EM that is not at its
-    end yet is no gain of a move.
-    """
-    for moves in batches:
-        batch = np.stack([sums, *(exchange(sample, seen, which) for which in moves)])
-        levels, ends = run_em(sample, batch, max_iter=24, above=level)[:2]
-        best = int(levels.argmax())
-        if levels[best] > levels[0] + max(0.1, 1e-6 * sample.n):
-            return float(levels[best]), ends[best], True
-        level, sums = float(levels[0]), ends[0]
-    return level, sums, False
+def many_splits(seen: Prospects) -> list[Move]:
+    """Return one move, the best splits of a third of the components."""
+    many = len(seen.splits.gains) // 3
+    return [np.argsort(-seen.splits.gains)[:many]] if many else []
 
 
-def proposals(seen: Prospects) -> Iterator[list[list[int]]]:
-    """Yield batches of promising moves: many splits at once, fewer, then single ones."""
-    gains, least = seen.splits.gains, seen.merges.losses.min()
-    plan = [c for c in np.argsort(-gains).tolist() if OPTIMISM * gains[c] > least]
-    for many in (len(gains) // 3, len(gains) // 9):
-        if min(many, len(plan)) > 1:
-            yield [plan[:many]]
-    if plan:
-        yield [[c] for c in plan[:SINGLE]]
+def single_splits(seen: Prospects) -> list[Move]:
+    """Return the most promising moves that split one component."""
+    return list(np.argsort(-seen.splits.gains)[:SINGLE, None])
 
 
-def exchange(sample: Sample, seen: Prospects, which: list[int]) -> Floats:
+def exchange(sample: Sample, seen: Prospects, which: Move) -> Floats:
     """Split some components, run EM, and merge as many pairs as were split."""
     sums = seen.found.sums
     wider = take_steps(sample, split_components(sums, seen.splits.parts, which)[None], 10).sums[0]

@@ -151,7 +151,7 @@ class SphericalMixture(GaussianEstimator):
         return [Gaussians(self.covariance_type, variance=self.variance)]
 
     def _starts(self, sample: Sample, k: int, rng: Generator, stats: Any) -> Floats | None:
-        """Return components decoded from moments, if they are as good as k-means groups."""
+        """Return k-means groups, and components decoded from moments if there are any."""
         if self.order == "auto":
             return super()._starts(sample, k, rng, stats)
         groups = at_least_k(micro_components(sample, k, rng), k)
@@ -160,14 +160,10 @@ class SphericalMixture(GaussianEstimator):
         if decoded is None:
             return sums
         start, found = decoded
-        stats |= {"components": found, "resolved": int(found.resolved.sum())}
+        stats |= {"start": "moments", "components": found, "resolved": int(found.resolved.sum())}
         if len(found.spectrum):
             stats |= spectrum_stats((found.spectrum, found.floor, k, 4))
-        both = run_em(sample, np.stack([sums[0], start]), max_iter=60)
-        if both.levels[1] < both.levels[0] - 0.1:
-            return both.sums[:1]
-        stats["start"] = "moments"
-        return both.sums[1:]
+        return np.stack([start, sums[0]])
 
     def _store(self, fit: Fit, rows: Rows, n_outliers: int) -> Floats:
         self.decoded_components_ = fit.search.stats.pop("components", None)

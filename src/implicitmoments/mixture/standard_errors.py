@@ -91,8 +91,6 @@ def standard_errors(
         return unknown
     if robust:
         inverse = inverse @ outer[inside] @ inverse
-    if not np.all(np.diag(inverse) > 0):
-        return unknown
     sides = (chart.moved(size) for size in (STEP, -STEP))
     ahead, behind = ({"weights": np.exp(logs)} | family.to_user(part) for logs, part in sides)
     errors = {}

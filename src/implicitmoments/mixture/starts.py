@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import pairwise_distances_argmin
@@ -11,13 +12,15 @@ from implicitmoments.arrays import Floats
 from implicitmoments.mixture.em import Sample, run_em, take_steps
 from implicitmoments.mixture.family import TINY, Parameters, Places
 from implicitmoments.mixture.moves import (
+    LEAST_GAIN,
     Improved,
+    assess,
     improve,
+    many_splits,
     merge_pairs,
     merge_to,
     near_pairs,
-    split_components,
-    try_splits,
+    single_splits,
 )
 from implicitmoments.moments.components import Components, find_components
 from implicitmoments.moments.problems import SphericalMixtureProblem
@@ -29,7 +32,6 @@ LLOYD_STEPS = 2
 GROWTH_STEPS = 25  # of EM after each round of splits
 PATIENCE = 2  # crossings in a row that bring nothing
 MOST_CROSSINGS = 8  # in all: where rows are few, they may bring a little without end
-LEAST_GAIN = 0.1  # nats by which a likelihood or criterion has to rise
 CROSSED_NUMBERS = 2e7  # rows times components times features of starts that are crossed at once
 
 
@@ -78,11 +80,9 @@ def merge_groups(sample: Sample, sums: Floats, k: int) -> Iterator[Floats]:
     yield sums
 
 
-def merged_start(
-    sample: Sample, k: int, rng: np.random.Generator, n_groups: int = GROUPS
-) -> Floats:
+def merged_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
     """Return k components (k, s) merged from small groups, some for each component."""
-    groups = micro_components(sample, n_groups * k, rng)
+    groups = micro_components(sample, GROUPS * k, rng)
     return list(merge_groups(sample, at_least_k(groups, k), k))[-1]
 
 
@@ -90,19 +90,6 @@ def at_least_k(groups: Floats, k: int) -> Floats:
     """Return groups (g, s), some of them divided in equal parts where there are fewer than k."""
     places = np.arange(max(k, len(groups))) % len(groups)
     return np.asarray(groups[places] / np.bincount(places)[places, None])
-
-
-def grown_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
-    """Return k components (k, s) grown from one by the splits that gain most."""
-    sums = sample.total[None, : sample.family.n_own]
-    while len(sums) < k:
-        found = sample.shares(sums)
-        splits = try_splits(sample, found.shares, rng)
-        many = min(len(sums) // 2 + 1, k - len(sums))
-        best = np.argsort(-splits.gains)[:many]
-        new = split_components(found.sums, splits.parts, best)
-        sums = take_steps(sample, new[None], GROWTH_STEPS).sums[0]
-    return sums
 
 
 def scattered_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
@@ -131,30 +118,10 @@ def find_leading(
     return end._replace(sums=np.asarray(shares @ sample.own, dtype=np.float64))
 
 
-def first_starts(
-    sample: Sample, k: int, n: int, rng: np.random.Generator, max_moves: int
-) -> Floats:
-    """Return the starts (n, k, s) of a search.
-
-    Merged groups where neighbours are similar; otherwise random sets of rows, and components of
-    few directions or, where there are no fewer, also merged ones after growth.
-    """
+def some_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
+    """Return starts (n, k, s): merged groups where neighbours are similar, or sets of rows."""
     if sample.family.similar_if_near:
-        return merged_start(sample, k, rng)[None]
-    starts = scattered_starts(sample, k, n, rng)
-    leading = find_leading(sample, k, rng, max_moves, patience=0)
-    if leading is not None:
-        starts[0] = leading.sums
-        return starts
-    starts[0] = merged_start(sample, k, rng)
-    starts[1] = merge_to(sample, grown_start(sample, 2 * k, rng), k)
-    return starts
-
-
-def other_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
-    """Return further starts (n, k, s): k-means groups where neighbours are similar, or sets."""
-    if sample.family.similar_if_near:
-        return np.stack([merged_start(sample, k, rng, n_groups=1) for _ in range(n)])
+        return np.stack([merged_start(sample, k, rng) for _ in range(n)])
     return scattered_starts(sample, k, n, rng)
 
 
@@ -164,12 +131,6 @@ def cross(sample: Sample, sums: Floats, others: Floats) -> tuple[Floats, Floats]
     both = take_steps(sample, both, 5).sums
     merged = np.stack([merge_to(sample, one, len(sums)) for one in both])
     return run_em(sample, merged, max_iter=30)[:2]
-
-
-def brief_em(sample: Sample, starts: Floats) -> tuple[Floats, Floats]:
-    """Return log-likelihoods and sums of starts after some EM."""
-    steps = 12 if sample.family.similar_if_near else 30
-    return run_em(sample, starts, tol=1e-4, max_iter=steps)[:2]
 
 
 def find_optimum(
@@ -188,30 +149,30 @@ def find_optimum(
     """
     near = sample.family.similar_if_near
     affordable = int(CROSSED_NUMBERS / (sample.features.size * k))
-    n_starts = 2 if near else min(max(affordable, 4), 8)
-    leading = None
-    if near and starts is None:
-        leading = find_leading(sample, k, rng, max_moves, patience)
-    if leading is not None:
-        return improve(sample, leading.sums, rng, 0)._replace(settled=leading.settled)
+    n_starts = 2 if near else min(max(affordable, 2), 5)
     if starts is None:
-        starts = first_starts(sample, k, n_starts, rng, max_moves)
+        leading = find_leading(sample, k, rng, max_moves, patience)
+        if leading is not None:
+            return assess(sample, leading.sums, rng)._replace(settled=leading.settled)
+        starts = some_starts(sample, k, 1 if near else n_starts, rng)
     sample = sample.in_single(starts[0])
-    levels, ends = brief_em(sample, starts)
-    best = improve(sample, ends[levels.argmax()], rng, max_moves, singles=not near)
+    brief: Any = {"tol": 1e-4, "max_iter": 12 if near else 30}
+    levels, ends = run_em(sample, starts, **brief)[:2]
+    best = assess(sample, ends[levels.argmax()], rng)
+    best = improve(sample, best, rng, many_splits, max_moves)
     others, failed = ends[np.argsort(-levels)[1:]], 0
     for _ in range(MOST_CROSSINGS):
         if failed >= (patience if near else 2 * patience) or (near and best.settled):
             break
         if not len(others):
-            others = brief_em(sample, other_starts(sample, k, n_starts, rng))[1]
+            others = run_em(sample, some_starts(sample, k, n_starts, rng), **brief).sums
         levels, crossed = cross(sample, best.sums, others)
         others, failed = others[:0], failed + 1
         if levels.max() > best.level + LEAST_GAIN:
-            start, failed = crossed[levels.argmax()], 0
-            best = improve(sample, start, rng, max_moves, singles=not near)
+            start, failed = assess(sample, crossed[levels.argmax()], rng), 0
+            best = improve(sample, start, rng, many_splits, max_moves)
     if near and not best.settled:
-        best = improve(sample, best.sums, rng, max_moves)
+        best = improve(sample, best, rng, single_splits, max_moves)
     return best._replace(settled=best.settled or failed > 0)
 
 

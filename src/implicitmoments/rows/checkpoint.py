@@ -135,7 +135,8 @@ def open_checkpoint(path: Any, estimator: Any, rows: Rows) -> Checkpoint:
         key.pop("random_state", None)  # its seed is in the file
     key["class"], key["shape"] = type(estimator).__name__, f"{rows.n} x {rows.n_features}"
     digest = hashlib.sha256()
-    block = rows.map_block(rows.table.take(np.arange(min(rows.n, 256))))
+    first = rows.table.take(np.arange(min(rows.n, 256)))
+    block = rows.prepare(first, whole=True)
     for name in sorted(block):
         digest.update(name.encode() + np.ascontiguousarray(to_numpy(block[name])).tobytes())
     key["rows"] = digest.hexdigest()

@@ -195,7 +195,7 @@ class Rows:
     @cached_property
     def like(self) -> Array:
         """A point as mapped, (1, p): it has the library, precision and device of all."""
-        return self.map_block(self.table.first)["x"]
+        return self.prepare(self.table.first, whole=True)["x"]
 
     @cached_property
     def first_kept(self) -> Block:
@@ -304,8 +304,17 @@ class Rows:
 
     # passes
 
-    def map_block(self, block: Block, *, keyed: bool = False) -> Block:
-        """Map the points and labels of a block."""
+    def prepare(self, block: Block, *, keyed: bool = False, whole: bool = False) -> Block:
+        """Map the rows of a block that have a positive weight and that all rules keep.
+
+        All its rows where ``whole``.
+        """
+        if self.weights != 1.0:
+            block = {**block, "counts": weights_of(block) * self.weights}
+        for rule in () if whole else self.keep:
+            block = take_rows(block, rule(block))
+        if "counts" in block and not whole:
+            block = take_rows(block, block["counts"] > 0)
         x = block["x"]
         xp, found = namespace_of(x), dict(block)
         if keyed:
@@ -327,7 +336,7 @@ class Rows:
     def blocks(self, width: int = 1, *, whole: bool = False) -> Iterator[Block]:
         """Yield blocks of the rows that are kept, in order; of all rows where ``whole``."""
         for block in self.table.blocks(self.block_size(width)):
-            yield self.map_block(block) if whole else self._kept(block)
+            yield self.prepare(block, whole=whole)
 
     def fold(
         self, measure: Measure, *, width: int = 1, what: str = "", keyed: bool = False
@@ -351,18 +360,8 @@ class Rows:
         widest = max(width, self.table.n_features, self.n_features)
         return self.rows_per_block or self.budget.rows_per_block(widest, self.table.first["x"])
 
-    def _kept(self, block: Block, *, keyed: bool = False) -> Block:
-        """Return the rows of positive weight that all rules keep, mapped."""
-        if self.weights != 1.0:
-            block = {**block, "counts": weights_of(block) * self.weights}
-        for rule in self.keep:
-            block = take_rows(block, rule(block))
-        if "counts" in block:
-            block = take_rows(block, block["counts"] > 0)
-        return self.map_block(block, keyed=keyed)
-
     def _measure_kept(self, measure: Measure, keyed: bool, block: Block) -> Mapping[str, Any]:
-        kept = self._kept(block, keyed=keyed)
+        kept = self.prepare(block, keyed=keyed)
         return measure(kept) if kept["x"].shape[0] else {}
 
     # rows in memory
@@ -387,7 +386,7 @@ class Rows:
         maps = (self.constants, self.center, self.linear, self.grid)
         keyed = any(each is not None for each in maps)  # mapped points have no key of their own
         kept = (
-            self._kept({**block, "row": index_like(numbers, block["x"])}, keyed=keyed)
+            self.prepare({**block, "row": index_like(numbers, block["x"])}, keyed=keyed)
             for numbers, block in pieces
         )
         block = dict(join_blocks(kept, n))
