@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from implicitmoments.arrays import Floats
@@ -27,15 +25,10 @@ from implicitmoments.mixture.starts import merge_groups, micro_components
 MOST_GROUPS = 256  # micro-components from which merging starts
 
 
-class Choice(NamedTuple):
-    """A mixture whose number of components was chosen."""
-
-    end: Improved
-    bic: dict[int, float]  # the least BIC that was seen for each number
-
-
-def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:
-    """Choose the number of components, at most so many.
+def choose_k(
+    sample: Sample, rng: np.random.Generator, most: int
+) -> tuple[Improved, dict[int, float]]:
+    """Return a mixture of at most so many components, and the least BIC seen for each number.
 
     From merged groups of neighbours at their best criterion, components are split while that
     pays, merged while it does not, and exchanged.
@@ -61,22 +54,19 @@ def choose_k(sample: Sample, rng: np.random.Generator, most: int) -> Choice:
             if new > value + LEAST_GAIN:
                 value, best, better = new, end, True
                 break
-    return Choice(best._replace(settled=True), dict(sorted(seen.items())))
+    return best._replace(settled=True), dict(sorted(seen.items()))
 
 
 def first_guess(sample: Sample, rng: np.random.Generator, most: int) -> Floats:
     """Return one component, or merged groups of neighbours at their best criterion."""
-    whole = sample.total[None, : sample.family.n_own]
     if not sample.family.similar_if_near:
-        return whole
+        return sample.total[None, : sample.family.n_own]
     n_groups = min(MOST_GROUPS, len(sample.weights) // 8 + 1)
     groups = micro_components(sample, n_groups, rng)
-
-    def criterion(sums: Floats) -> float:
-        return classified_level(sample.family, sums, sample.rest) - penalty(sample, len(sums))
-
     path = [sums for sums in merge_groups(sample, groups, 1) if len(sums) <= most]
-    return max(path, key=criterion)
+    levels = [classified_level(sample.family, sums, sample.rest) for sums in path]
+    charges = [penalty(sample, len(sums)) for sums in path]
+    return path[int(np.subtract(levels, charges).argmax())]
 
 
 def neighbours(sample: Sample, end: Improved, step: float, most: int) -> list[Floats]:

@@ -7,7 +7,6 @@ covariance or noise are judged by one M-step with the responsibilities of the fi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,12 @@ from implicitmoments.mixture.family import (
     Parameters,
     Places,
     classified_level,
+    heavy_tails,
+    log_constant,
 )
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.mixture.moves import Improved, chance_gain, penalty, try_splits
-from implicitmoments.mixture.students import MOST, Students
 from implicitmoments.notes import Note
 from implicitmoments.validation import ROWS_PER_COMPONENT
 
@@ -44,8 +44,8 @@ def fit_notes(
     part = few.n / n
     found = few.shares(part * sums, part * rest)
     parameters = sample.family.estimate(sums, sample.family.pool(sums, rest))
-    notes = [*number_notes(sample, sums, rest, end, rank)]
-    notes += shape_notes(few, found, parameters, n, rank)
+    shapes = shape_notes(few, found, parameters, n, rank)
+    notes = [*number_notes(sample, sums, rest, end, rank), *shapes]
     gains = [note.values.get("gain", 0.0) for note in notes]
     # a component that is not round looks like two, and has heavy tails
     least = 0.25 * max(gains, default=0.0)
@@ -101,7 +101,7 @@ def shape_notes(
         values = {"option": family.option, "kind": best, "gain": more * gains[best]}
         yield Note("not_round", values)
     if isinstance(family, Gaussians | Lines):
-        freedom, gain = tail_gain(sample, found, parameters)
+        freedom, gain = tail_gain(sample, family, found, parameters)
         if gain > 0:
             yield Note("heavy_tails", {"freedom": freedom, "gain": more * gain})
 
@@ -121,19 +121,22 @@ def richer_gain(sample: Sample, found: Shares, richer: Family) -> float:
     return 2 * gain - parameters * float(np.log(sample.n))
 
 
-def tail_gain(sample: Sample, found: Shares, parameters: Parameters) -> tuple[float, float]:
+def tail_gain(
+    sample: Sample, family: Gaussians | Lines, found: Shares, parameters: Parameters
+) -> tuple[float, float]:
     """Return by how much BIC falls with Student's t at the centres and shapes of a fit.
 
     Degrees of freedom come from a short list, and are returned before the gain.
     """
-    family: Any = Students.of(sample.family)
-    features = np.pad(sample.features, ((0, 0), (1, 1)))
     levels, sizes = {}, np.maximum(found.sums[:, :1], TINY)
-    for freedom in (MOST, 3.0, 5.0, 10.0, 20.0):  # the first is as good as a Gaussian
-        heavy = parameters | {"freedom": np.full((1, 1), freedom)}
-        coefficients = family.coefficients(heavy)[0].astype(features.dtype)
-        logits = family.logits(coefficients, features) + np.log(sizes / sizes.sum())
-        levels[freedom] = float(np.asarray(normalise(logits)[0]) @ sample.weights)
-    level = levels.pop(MOST)
+    peaks, p = family.peaks(parameters), family.d
+    coefficients = family.unshared().coefficients(parameters)[0].astype(sample.features.dtype)
+    gaussian = np.asarray(family.logits(coefficients, sample.features))
+    many = 1e8  # as good as infinitely many
+    for freedom in (many, 3.0, 5.0, 10.0, 20.0):
+        logits = heavy_tails(gaussian, peaks, freedom, p) + log_constant(freedom, p)
+        log_density = normalise(logits + np.log(sizes / sizes.sum()))[0]
+        levels[freedom] = float(np.asarray(log_density) @ sample.weights)
+    level = levels.pop(many)
     best = max(levels, key=levels.__getitem__)
     return best, 2 * (levels[best] - level) - float(np.log(sample.n))

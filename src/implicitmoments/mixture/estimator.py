@@ -46,9 +46,10 @@ from implicitmoments.mixture.em import (
 from implicitmoments.mixture.family import Family, Parameters
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
-from implicitmoments.mixture.moves import Improved, assess
+from implicitmoments.mixture.moves import Improved
 from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import (
+    PATIENCE,
     at_least_k,
     find_optimum,
     given_start,
@@ -96,10 +97,9 @@ class Search(NamedTuple):
         sums = (sums * (rows.total / sums[:, 0].sum()))[None]
         step = Stream(sample.family, rows, more * sample.rest).e_step(sums)
         exact, sums = Stream(sample.family, rows, step.rest), step.sums if max_iter else sums
-        first = Course(np.zeros(1), sums)
-        if sample.in_single(sums[0] / more) is not sample:  # but for the last nine steps
-            fast, coarse = replace(exact, single=True), max(tol, 2 * SINGLE_ERROR[0])
-            first = run_em(fast, sums, tol=coarse, max_iter=max(0, max_iter - 9))
+        fast = replace(exact, single=sample.in_single(sums[0] / more) is not sample)
+        coarse = max(tol, 2 * SINGLE_ERROR[0])
+        first = run_em(fast, sums, tol=coarse, max_iter=max(0, max_iter - 9))
         last = run_em(exact, first.sums, tol=tol, max_iter=max_iter - first.n_iter)
         history = (*first.history, *last.history)
         return exact, last._replace(n_iter=first.n_iter + last.n_iter, history=history)
@@ -313,8 +313,7 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         stats: dict[str, Any] = {"start": kind, "sample_rows": len(sample.weights)}
         if k is None:
             # lines through as many rows as coefficients are exact
-            least = 0 if family.similar_if_near else family.n_parameters(1)
-            fewest = max(ROWS_PER_COMPONENT, least)
+            fewest = max(ROWS_PER_COMPONENT, 0 if kind == "merge" else family.n_parameters(1))
             most = min(self.max_components, rows.kept, round(rows.total) // fewest)
             end, stats["bic_by_n_components"] = choose_k(sample, rng, max(1, most))
         elif isinstance(start, dict):
@@ -326,11 +325,9 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
             end = find_optimum(sample, k, rng, starts=(shares @ sample.own)[None])
         else:
             starts: list[Any] = [self._starts(sample, k, rng, stats) for _ in range(self.n_init)]
-            if self.n_moves == 0:
-                end = assess(sample, starts[0][0], rng)._replace(settled=True)
-            else:
-                found = (find_optimum(sample, k, rng, self.n_moves, starts=one) for one in starts)
-                end = max(found, key=attrgetter("level"))
+            how = (self.n_moves, PATIENCE if self.n_moves else 0)
+            found = (find_optimum(sample, k, rng, *how, one) for one in starts)
+            end = max(found, key=attrgetter("level"))
         stats["seconds_search"] = perf_counter() - began
         return Search(sample, end, stats)
 
@@ -359,9 +356,8 @@ class MixtureEstimator(Predictions, FittedEstimator, DensityCriteria):
         sums, rest = part * course.sums[0], part * fit.rows.rest
         doubt = 1 - sample.shares(sums, rest).shares.max(0)
         rate = float(doubt @ sample.weights / sample.n)
-        order = np.arange(len(sums))
-        if stats["start"] != "given":
-            order = np.argsort(-sums[:, 0], kind="stable")
+        given = stats["start"] == "given"
+        order = np.arange(len(sums)) if given else np.argsort(-sums[:, 0], kind="stable")
         notes = fit_notes(sample, sums, rest, end, np.argsort(order))
         mixture = fit.mixture(order, machine_epsilon(like))
         self._mixture: Mixture = mixture

@@ -23,6 +23,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from scipy.special import gammaln
 
 from implicitmoments.arrays import Array, Floats, namespace_of
 from implicitmoments.rows import Block, Rows
@@ -54,7 +55,7 @@ class Family(ABC):
         Whether :meth:`sum_features` takes the logits.
     similar_if_near : bool
         Whether rows at nearby :meth:`points` tend to be of one component. Then components start
-        from small groups of neighbours; otherwise they also grow by splits.
+        from small groups of neighbours; otherwise from small random sets of rows.
     constants : array of shape (d,) or None
         Values of columns that do not vary, NaN for others: a row with another value has density 0.
     name : str
@@ -285,3 +286,21 @@ def symmetric(upper: Floats, size: int) -> Floats:
 def upper_triangle(whole: Floats) -> Floats:
     """Return the upper triangles (..., p (p + 1) / 2) of matrices (..., p, p)."""
     return whole[..., *triangle(whole.shape[-1])]
+
+
+def heavy_tails(gaussian: Array, peaks: Any, freedom: Any, p: int) -> Array:
+    """Return the log density of Student's t, but for a constant, from that of a Gaussian.
+
+    ``peaks`` are the largest Gaussian log densities, p the dimension of the noise.
+    """
+    xp = namespace_of(gaussian)
+    distances = 2 * (peaks - gaussian)
+    distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
+    found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
+    return found
+
+
+def log_constant(freedom: Any, p: int) -> Any:
+    """Return the log density of Student's t at its centre less that of a Gaussian."""
+    half = freedom / 2
+    return gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half)

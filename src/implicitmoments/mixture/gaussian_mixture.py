@@ -413,8 +413,7 @@ def checked_start(model: GaussianMixture, d: int) -> Parameters | None:
         assert_all_finite(array, input_name=f"{name}_init")
     weights = found.get("weights", np.ones(1))
     if weights.min() < 0 or abs(weights.sum() - 1) > 1e-6:
-        template = "`weights_init` must be non-negative and sum to 1"
-        raise InputError("weights_not_a_distribution", template)
+        raise InputError("weights_not_a_distribution", "`weights_init` must be ≥ 0 and sum to 1")
     if "precisions" in found:
         size = d if own == (d, d) else 1  # numbers are matrices of size 1
         matrices = found.pop("precisions").reshape(-1, size, size)

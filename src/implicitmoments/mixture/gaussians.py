@@ -152,21 +152,16 @@ class Gaussians(Family):
             within = sizes * within / self.per_variance + missing * shared
             within = within / (sizes + missing)
         covariances = symmetric(within, self.d) if self.shape == "full" else within
-        return {"means": means, "covariances": self._at_least(covariances, self._least(shared))}
+        return {"means": means, "covariances": self._at_least(covariances, shared)}
 
-    def _least(self, shared: Floats) -> Floats:
-        """Return the smallest variances of components, at least 1e-7 of the pooled ones."""
-        if self.tied:
-            return self.floor
-        if self.shape == "full":
-            shared = shared[..., np.equal(*triangle(self.d))]
-        return self.floor + 1e-7 * np.maximum(shared, 0)
+    def _at_least(self, covariances: Floats, shared: Floats, times: float = 1.0) -> Floats:
+        """Return the most likely covariances that are at least the smallest allowed, some times.
 
-    def _at_least(self, covariances: Floats, least: Floats) -> Floats:
-        """Return the most likely covariances that are at least diag(least).
-
-        A matrix is accepted by its Cholesky factor; otherwise its eigenvalues are raised.
+        These are diagonal: the floor, and 1e-7 of the pooled variances. A matrix is accepted by
+        its Cholesky factor; otherwise its eigenvalues are raised.
         """
+        pooled = shared[..., np.equal(*triangle(self.d))] if self.shape == "full" else shared
+        least = times * (self.floor + (0.0 if self.tied else 1e-7 * np.maximum(pooled, 0)))
         if self.shape != "full":
             return np.maximum(covariances, least)
         try:
@@ -183,7 +178,7 @@ class Gaussians(Family):
     def at_floor(self, sums: Floats, shared: Any) -> Places:
         """Return the components whose variance along some direction is the least allowed."""
         found = self.estimate(sums, shared)["covariances"]
-        changed = self._at_least(found, 1.01 * self._least(shared)) != found
+        changed = self._at_least(found, shared, 1.01) != found
         low = np.any(changed.reshape(len(found), -1), axis=1)
         return np.flatnonzero(np.broadcast_to(low, len(sums)))
 

@@ -1,9 +1,8 @@
 """Moves of a search: splits and merges of components that the likelihood judges.
 
 A move splits some components and merges as many pairs. Splits of all components are tried in one
-batch, each on rows that its component holds; the exact loss of merges takes one pass. Where moves
-ranked by these fail, EM of the components around each split and each merge says what they bring
-once their neighbours have adapted. All rows decide.
+batch, each on rows that its component holds; the exact loss of merges takes one pass. All rows
+decide.
 """
 
 from __future__ import annotations
@@ -44,6 +43,12 @@ class Merges(NamedTuple):
     first: Places
     second: Places
     losses: Floats
+
+    @classmethod
+    def of(cls, first: Places, second: Places, losses: Floats) -> Merges:
+        """Return pairs in the order of their losses."""
+        order = np.argsort(losses)
+        return cls(first[order], second[order], losses[order])
 
 
 class Prospects(NamedTuple):
@@ -158,8 +163,7 @@ def near_pairs(sample: Sample, sums: Floats, most: int) -> Merges:
     low, high = np.sort([np.repeat(np.arange(len(sums)), most), partners.ravel()], axis=0)
     first, second = np.divmod(np.unique(low * len(sums) + high), len(sums))
     losses = alone[first] + alone[second] - family.emission(sums[first] + sums[second], shared)
-    order = np.argsort(losses)
-    return Merges(first[order], second[order], losses[order])
+    return Merges.of(first, second, losses)
 
 
 def merge_losses(sample: Sample, found: Shares) -> Merges:
@@ -176,8 +180,7 @@ def merge_losses(sample: Sample, found: Shares) -> Merges:
         ratios = np.exp(np.minimum(logits - found.log_density[rows], 50))
         others = 1 - found.shares[first, rows] - found.shares[second, rows]
         losses -= np.log(np.maximum(others, 0) + ratios + 1e-30) @ weights
-    order = np.argsort(losses)
-    return Merges(first[order], second[order], losses[order])
+    return Merges.of(first, second, losses)
 
 
 def merge_pairs(sums: Floats, pairs: Merges, most: int) -> Floats:
@@ -212,8 +215,10 @@ def assess(sample: Sample, sums: Floats, rng: np.random.Generator) -> Improved:
     (level,), (sums,) = run_em(sample, sums[None], max_iter=18)[:2]
     found = sample.shares(sums)
     splits, merges = try_splits(sample, found.shares, rng), merge_losses(sample, found)
-    seen = Prospects(found, splits, merges)
-    return Improved(float(level), sums, is_settled(sample, seen), seen)
+    # settled if every merge loses clearly more than any split gains, but for chance
+    chance, least = chance_gain(sample), merges.losses.min(initial=np.inf)
+    settled = bool(least - chance > DOUBT * max(splits.gains.max() - chance, 0.0))
+    return Improved(float(level), sums, settled, Prospects(found, splits, merges))
 
 
 def improve(
@@ -224,25 +229,16 @@ def improve(
     The present mixture takes part: EM that is not at its end yet is no gain of a move.
     """
     for _ in range(max_moves):
-        moves = [] if end.settled else plan(end.prospects)
-        if not moves:
+        seen = end.prospects
+        if end.settled or seen is None:
             break
-        tried = [exchange(sample, end.prospects, which) for which in moves]
-        levels, ends = run_em(sample, np.stack([end.sums, *tried]), max_iter=24, above=end.level)[
-            :2
-        ]
+        batch = np.stack([end.sums, *(exchange(sample, seen, which) for which in plan(seen))])
+        levels, ends = run_em(sample, batch, max_iter=24, above=end.level)[:2]
         best = int(levels.argmax())
         if levels[best] <= levels[0] + max(LEAST_GAIN, 1e-6 * sample.n):
             break
         end = assess(sample, ends[best], rng)
     return end
-
-
-def is_settled(sample: Sample, seen: Prospects) -> bool:
-    """Return whether every merge loses clearly more than any split gains, but for chance."""
-    chance = chance_gain(sample)
-    gain = max(float(seen.splits.gains.max()) - chance, 0.0)
-    return len(seen.found.sums) == 1 or bool(seen.merges.losses.min() - chance > DOUBT * gain)
 
 
 def many_splits(seen: Prospects) -> list[Move]:

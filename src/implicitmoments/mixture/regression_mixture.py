@@ -65,9 +65,8 @@ class RegressionMixture(MixtureEstimator, BaseEstimator):
 
     Each row lies on one of k lines (planes, with more features), on line i with probability
     :math:`w_i`. The fit maximises the likelihood of y given x. The search on a sample starts from
-    lines grown by splits, merged groups of residuals and small sets of rows; moves split and merge
-    lines while the likelihood rises, and independent searches are crossed with each other. EM on
-    all rows ends the fit.
+    small sets of rows; moves split and merge lines while the likelihood rises, and independent
+    searches are crossed with each other. EM on all rows ends the fit.
 
     Rows may be NumPy arrays, arrays of other libraries and devices, or a source. Whatever uses
     every row is a sum over blocks; searches use a sample. Results are arrays of the library and

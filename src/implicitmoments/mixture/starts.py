@@ -1,4 +1,4 @@
-"""Starts of a search, and the search: merged groups of neighbours, growth by splits, crossings."""
+"""Starts of a search, and the search: merged groups of neighbours, sets of rows, crossings."""
 
 from __future__ import annotations
 
@@ -80,12 +80,6 @@ def merge_groups(sample: Sample, sums: Floats, k: int) -> Iterator[Floats]:
     yield sums
 
 
-def merged_start(sample: Sample, k: int, rng: np.random.Generator) -> Floats:
-    """Return k components (k, s) merged from small groups, some for each component."""
-    groups = micro_components(sample, GROUPS * k, rng)
-    return list(merge_groups(sample, at_least_k(groups, k), k))[-1]
-
-
 def at_least_k(groups: Floats, k: int) -> Floats:
     """Return groups (g, s), some of them divided in equal parts where there are fewer than k."""
     places = np.arange(max(k, len(groups))) % len(groups)
@@ -121,7 +115,8 @@ def find_leading(
 def some_starts(sample: Sample, k: int, n: int, rng: np.random.Generator) -> Floats:
     """Return starts (n, k, s): merged groups where neighbours are similar, or sets of rows."""
     if sample.family.similar_if_near:
-        return np.stack([merged_start(sample, k, rng) for _ in range(n)])
+        groups = (at_least_k(micro_components(sample, GROUPS * k, rng), k) for _ in range(n))
+        return np.stack([list(merge_groups(sample, each, k))[-1] for each in groups])
     return scattered_starts(sample, k, n, rng)
 
 
@@ -211,8 +206,7 @@ def decoded_start(
     The variance that is taken out of the moments is that of a mixture (k, s).
     """
     family, k = sample.family, len(sums)
-    points = np.asarray(family.points(sample.features), dtype=np.float64)
-    rows = Rows.of(points, counts=sample.weights)
+    rows = Rows.of(np.asarray(family.points(sample.features), np.float64), counts=sample.weights)
     pooled = np.asarray(family.pool(sums, sample.rest), dtype=np.float64)
     problem = SphericalMixtureProblem(rows, variance=float(pooled[0, 0]))
     try:

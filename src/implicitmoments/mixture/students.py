@@ -16,7 +16,14 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
 from implicitmoments.arrays import Array, Floats, namespace_of
-from implicitmoments.mixture.family import TINY, Family, Parameters, Places
+from implicitmoments.mixture.family import (
+    TINY,
+    Family,
+    Parameters,
+    Places,
+    heavy_tails,
+    log_constant,
+)
 from implicitmoments.mixture.gaussians import Gaussians
 from implicitmoments.mixture.lines import Lines
 from implicitmoments.rows import Block, Rows
@@ -95,12 +102,9 @@ class Students(Family):
 
     def logits(self, coefficients: Array, features: Array) -> Array:
         """Return the log densities of Student's t."""
-        xp, p = namespace_of(features), self.base.d
         gaussian = self.base.logits(coefficients[..., self.linear], features[..., self.linear])
         freedom, peaks, constant = columns_at_end(coefficients, 6)[:3]
-        distances = 2 * (peaks - gaussian)
-        distances = xp.where(distances > 0, distances, xp.zeros_like(distances))
-        found: Array = peaks - (freedom + p) / 2 * xp.log(1 + distances / freedom)
+        found = heavy_tails(gaussian, peaks, freedom, self.base.d)
         return found + constant + coefficients[..., :1]
 
     def sum_features(
@@ -168,12 +172,6 @@ def columns_at_end(array: Array, n: int) -> list[Array]:
     """Return the last n columns of an array, each as a column."""
     width = int(array.shape[-1])
     return [array[..., i : i + 1] for i in range(width - n, width)]
-
-
-def log_constant(freedom: Floats, p: int) -> Floats:
-    """Return the log density of Student's t at its centre less that of a Gaussian."""
-    half = freedom / 2
-    return np.asarray(gammaln(half + p / 2) - gammaln(half) - p / 2 * np.log(half))
 
 
 def mean_at(freedom: Floats) -> Floats:

@@ -311,10 +311,8 @@ class Rows:
         """
         if self.weights != 1.0:
             block = {**block, "counts": weights_of(block) * self.weights}
-        for rule in () if whole else self.keep:
+        for rule in () if whole else (*self.keep, counted):
             block = take_rows(block, rule(block))
-        if "counts" in block and not whole:
-            block = take_rows(block, block["counts"] > 0)
         x = block["x"]
         xp, found = namespace_of(x), dict(block)
         if keyed:
@@ -442,6 +440,12 @@ class Rows:
     def counts(self) -> Floats:
         """The weights of these points in NumPy, (n,)."""
         return np.asarray(to_numpy(weights_of(self.block)), dtype=np.float64)
+
+
+def counted(block: Block) -> Array | None:
+    """Return which rows of a block have a positive weight; None for all."""
+    counts = block.get("counts")
+    return None if counts is None else counts > 0
 
 
 def count_rows(block: Block) -> Floats:
