@@ -91,7 +91,7 @@ NOTES: dict[str, str] = {
     "few_rows": "{n:count row} for {k:count component} hardly determine their "
     "variance and weights; use more rows or fewer components",
     "not_round": "components do not have the spread that the model assumes: "
-    "`{option}={kind!r}` lowers BIC by {gain:,.0f}; `GaussianMixture` has all covariance types",
+    "`{model}` with `{option}={kind!r}` lowers BIC by {gain:,.0f}",
     "at_floor": "components {which} have the least variance that the fit allows along some "
     "column: their rows hardly vary there, and the likelihood depends on that bound; look for "
     "repeated values, use fewer components or more rows",

@@ -69,12 +69,12 @@ def numbers_of(text: Any) -> list[Any]:
 
     Examples
     --------
-    >>> numbers_of("2-5"), numbers_of("3"), numbers_of("auto")
-    ([2, 3, 4, 5], [3], ['auto'])
+    >>> numbers_of("2-5"), numbers_of("5-4"), numbers_of("3"), numbers_of("auto")
+    ([2, 3, 4, 5], [4, 5], [3], ['auto'])
     """
     found = re.fullmatch(r"(\d+)-(\d+)", str(text))
-    numbers = range(int(found[1]), int(found[2]) + 1) if found else ()
-    return [*numbers] or [literal(str(text))]
+    first, last = sorted(map(int, found.groups())) if found else (1, 0)
+    return [*range(first, last + 1)] or [literal(str(text))]
 
 
 def fit_file(

@@ -98,8 +98,8 @@ def shape_notes(
     gains = {richer.name: richer_gain(sample, found, richer) for richer in family.richer()}
     best = max(gains, key=gains.__getitem__, default="")
     if best and gains[best] > 0:
-        values = {"option": family.option, "kind": best, "gain": more * gains[best]}
-        yield Note("not_round", values)
+        values = dict(zip(("model", "option"), family.option, strict=True))
+        yield Note("not_round", {**values, "kind": best, "gain": more * gains[best]})
     if isinstance(family, Gaussians | Lines):
         freedom, gain = tail_gain(sample, family, found, parameters)
         if gain > 0:

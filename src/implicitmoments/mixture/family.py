@@ -60,8 +60,8 @@ class Family(ABC):
         Values of columns that do not vary, NaN for others: a row with another value has density 0.
     name : str
         Name of the type, where several compete.
-    option : str
-        Parameter of the estimator that chooses between a family and :meth:`richer` ones.
+    option : tuple of two str
+        An estimator, and its parameter that chooses between a family and :meth:`richer` ones.
     """
 
     n_own: int = 0
@@ -71,7 +71,7 @@ class Family(ABC):
     constants: Floats | None = None
     name: str = ""
     needs_logits: ClassVar[bool] = False
-    option: ClassVar[str] = ""
+    option: ClassVar[tuple[str, str]] = ("", "")
 
     @abstractmethod
     def prepare(self, rows: Rows) -> Family:

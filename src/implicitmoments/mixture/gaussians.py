@@ -64,7 +64,7 @@ class Gaussians(Family):
     tied: bool = False  # whether all components have one covariance
     per_variance: int = 1  # columns that share one variance
 
-    option: ClassVar[str] = "covariance_type"
+    option: ClassVar[tuple[str, str]] = ("GaussianMixture", "covariance_type")
 
     def prepare(self, rows: Rows) -> Gaussians:
         """Return the family in the units of some rows.
@@ -111,13 +111,15 @@ class Gaussians(Family):
         z = found[:, 1 : 1 + self.d]
         z[...] = x
         z -= move_like(self.centre, x)
-        z /= move_like(self.unit, x)
+        z *= move_like(1 / self.unit, x)
         found[:, 0] = 1.0
         found[:, 1 + self.d :] = pair_rows(z) if self.shape == "full" else self._second(z)
         return found
 
     def _second(self, z: Array) -> Array:
         """Return the second-order features of points (..., d)."""
+        if self.shape == "spherical" and isinstance(z, np.ndarray):
+            return np.asarray(np.einsum("...d,...d->...", z, z))[..., None]
         if self.shape == "spherical":
             return namespace_of(z).sum(z * z, axis=-1, keepdims=True)
         if self.shape == "diag":

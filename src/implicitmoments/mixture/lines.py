@@ -55,7 +55,7 @@ class Lines(Family):
     _: KW_ONLY
     similar_if_near: bool = False  # neighbours may be of different lines
     name: str = "separate"  # of the richer type
-    option: ClassVar[str] = "noise_type"
+    option: ClassVar[tuple[str, str]] = ("RegressionMixture", "noise_type")
     d: ClassVar[int] = 1  # dimension of the noise
 
     def prepare(self, rows: Rows) -> Lines:

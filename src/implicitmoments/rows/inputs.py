@@ -37,6 +37,7 @@ from implicitmoments.rows.table import (
     checked_block,
     join_labels,
     naming_cells,
+    slice_rows,
     take_rows,
     weights_of,
 )
@@ -182,7 +183,7 @@ def _from_foreign(estimator: Any, given: dict[str, Any], reset: bool) -> Block:
 
 def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
-    block = next(rows.blocks(whole=True))
+    block = slice_rows(next(rows.blocks(whole=True)), range(16_384))  # blocks of GPUs are large
     smallest, largest = sizes_of(block["x"])
     size = np.abs(to_numpy(join_labels(block) if "y" in block else block["x"]))
     refuse_large("X", found=bool(np.any(np.median(size, axis=0) > largest)), largest=largest)
