@@ -33,7 +33,6 @@ REFUSED = {  # words of the command, and what the error names
     "fit mixture rows.csv rows.csv lines.csv": "lines.csv",
     "fit mixture rows.csv -k 0": "n_components",
     "fit mixture rows.csv -k few": "few",
-    "fit mixture rows.csv -k 5-2": "5-2",
     "fit mixture rows.csv -k 2000": "2000",
     "fit mixture rows.csv --covariance-type round": "round",
     "fit mixture rows.csv --set iterations=3": "iterations",

@@ -183,7 +183,8 @@ def _from_foreign(estimator: Any, given: dict[str, Any], reset: bool) -> Block:
 
 def _check_sizes(rows: Rows) -> None:
     """Raise where squares of a column underflow in the first rows, or overflow in most of them."""
-    block = slice_rows(next(rows.blocks(whole=True)), range(16_384))  # blocks of GPUs are large
+    block = next(rows.blocks(whole=True))  # those of GPUs are large
+    block = slice_rows(block, range(min(16_384, int(block["x"].shape[0]))))
     smallest, largest = sizes_of(block["x"])
     size = np.abs(to_numpy(join_labels(block) if "y" in block else block["x"]))
     refuse_large("X", found=bool(np.any(np.median(size, axis=0) > largest)), largest=largest)
