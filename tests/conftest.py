@@ -95,6 +95,7 @@ def fitted():
         Fitted(im.GaussianMixture(4, random_state=0), X, None),
         Fitted(im.SphericalMixtureClusterer(4, variance=1.0, random_state=0), X, None),
         Fitted(im.SphericalMixtureDensity(3, max_degree=4, random_state=0), close, None),
+        Fitted(im.TableMixture(4, random_state=0), X, None),
         Fitted(im.RegressionMixture(3, random_state=0), A, a),
         Fitted(density, B, b),
         Fitted(im.ActivationSumRegressor(n_components=3, random_state=0), C, c),

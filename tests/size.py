@@ -71,7 +71,7 @@ class Size(NamedTuple):
 ROOMS = {
     "paper": Size(750, 9),
     "moments": Size(1_000, 6),
-    "mixture": Size(2_000, 16),
+    "mixture": Size(2_900, 20),  # 900 of them for tables
     "activation": Size(750, 5),
     "density": Size(800, 6),
     "clustering": Size(350, 3),
@@ -84,15 +84,15 @@ ROOMS = {
     TOP_LEVEL: Size(900, 8),
 }
 NO_ROOM = Size(0, 0)  # the ceiling of a folder that the design does not have
-WHOLE = Size(10_500, 95, 150)
+WHOLE = Size(11_400, 95, 150)
 
 COUNTS = {
-    "note codes": 25,
+    "note codes": 26,
     "error codes": 90,
     "public names": 50,
     "lines of tests": 14_000,
-    "lines of benchmarks": 4_000,
-    "scripts of benchmarks": 12,
+    "lines of benchmarks": 4_200,
+    "scripts of benchmarks": 13,
     "examples": 12,
     "words of docs": 46_000,
     "words of README.md": 600,

@@ -8,12 +8,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.utils._param_validation import InvalidParameterError
 
+import implicitmoments
 from implicitmoments.moments.chain import SymmetricChain
 from implicitmoments.notes import CodedError
 from implicitmoments.rows import ArrayTable, Table
 from implicitmoments.saving.models import ESTIMATORS
 
-__all__ = ["ESTIMATORS", "Watched", "match_rows", "refuses"]
+__all__ = ["ESTIMATORS", "PICTURED", "Watched", "match_rows", "refuses"]
+PICTURED = [name for name in ESTIMATORS if getattr(implicitmoments, name).captions]
 
 
 class Watched(Table):

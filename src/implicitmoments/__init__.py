@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         GaussianMixture,
         RegressionMixture,
         SphericalMixture,
+        TableMixture,
         start,
     )
     from implicitmoments.moments import implicit_moments
@@ -47,6 +48,7 @@ _HOMES = {
     "SphericalMixture": "mixture",
     "SphericalMixtureClusterer": "clustering",
     "SphericalMixtureDensity": "density",
+    "TableMixture": "mixture",
     "implicit_moments": "moments",
     "load": "saving",
     "save": "saving",
@@ -63,6 +65,7 @@ __all__ = [
     "SphericalMixture",
     "SphericalMixtureClusterer",
     "SphericalMixtureDensity",
+    "TableMixture",
     "__version__",
     "datasets",
     "implicit_moments",

@@ -74,10 +74,9 @@ NOTES: dict[str, str] = {
     "`positive=False` and `fit_bias=True` allow more), or there are too few rows for its unknowns",
     "inputs_not_gaussian": "the inputs are clearly not Gaussian (columns that the "
     "Jarque-Bera test rejects: {columns}; largest skewness {skewness:.2g}, largest excess "
-    "kurtosis {kurtosis:.2g}); "
-    "estimates from moments are then biased: transform the columns to normal quantiles "
-    "(sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or rely on a "
-    "fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
+    "kurtosis {kurtosis:.2g}); estimates from moments are biased: transform the columns to normal "
+    "quantiles (sklearn.preprocessing.QuantileTransformer with output_distribution='normal'), or "
+    "rely on a fit by likelihood or least squares (`RegressionMixture`, `refine=True`)",
     # density
     "density_far_from_rows": "the Kolmogorov distance of the density from the rows is "
     "{distance:.2f}, and its expansion of degree {degree} is negative at {negative_rows:.1%} of "
@@ -88,8 +87,7 @@ NOTES: dict[str, str] = {
     "covariance are clearly different, so that the moments are biased; use `whiten=True`, or "
     "`refine=True` of `ActivationSumRegressor`",
     # mixture
-    "few_rows": "{n:count row} for {k:count component} hardly determine their "
-    "variance and weights; use more rows or fewer components",
+    "few_rows": "{n:count row} hardly determine {k:count component}; use fewer, or more rows",
     "not_round": "components do not have the spread that the model assumes: "
     "`{model}` with `{option}={kind!r}` lowers BIC by {gain:,.0f}",
     "at_floor": "components {which} have the least variance that the fit allows along some "
@@ -104,6 +102,7 @@ NOTES: dict[str, str] = {
     "BIC by {gain:,.0f}; use `n_components={more}` or `n_components='auto'`",
     "columns_left_out": "columns that are constant, or linear functions of others, say nothing of "
     "their own: {columns}; they are left out, or share their coefficients",
+    "kinds_guessed": "by their values, columns were taken as {columns}; set `columns` if not so",
     # clustering
     "fewer_components": "`n_components={asked}`, but the data determine {k}: others are equal to "
     "these, or empty; more rows may separate them",
@@ -130,7 +129,7 @@ FIT: frozenset[str] = frozenset(
 # Those that are harmless, or describe what was done, are no warnings.
 QUIET: frozenset[str] = frozenset(
     {
-        "columns_left_out",  # predictions do not depend on them
+        *("columns_left_out", "kinds_guessed"),  # predictions do not hang on them; what was done
         # of decoded components, which the likelihood judges
         *("more_components_likely", "components_unresolved"),
     }

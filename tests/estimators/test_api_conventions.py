@@ -24,6 +24,7 @@ NAMES = ["height", "width", "depth", "weight"]
 MANNERS = {
     "SphericalMixture": (im.SphericalMixture(2), "n_components", [3, 1]),
     "GaussianMixture": (im.GaussianMixture(2), "n_components", [3, 1]),
+    "TableMixture": (im.TableMixture(2), "n_components", [3, 1]),
     "SphericalMixtureDensity": (im.SphericalMixtureDensity(3, degree=2), "degree", [4, 2]),
     "SphericalMixtureClusterer": (im.SphericalMixtureClusterer(2), "n_components", [3, 2]),
     "ActivationSumRegressor": (im.ActivationSumRegressor(n_components=2), "n_components", [2, 1]),

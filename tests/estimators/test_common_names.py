@@ -70,6 +70,7 @@ LINES = make_regression_mixture(1_000, 2, 3, noise=1.0, random_state=0)[:2]
 SAMPLED = {  # rows first, then labels
     "SphericalMixture": (im.SphericalMixture(2), (X,), ((5, 3), (5,))),
     "GaussianMixture": (im.GaussianMixture(2), (X,), ((5, 3), (5,))),
+    "TableMixture": (im.TableMixture(2), (X,), ((5, 3), (5,))),
     "RegressionMixture": (im.RegressionMixture(2), LINES, ((5, 3), (5,), (5,))),
     "SphericalMixtureDensity": (im.SphericalMixtureDensity(2, degree=2), (X,), ((5, 3),)),
     "RegressionMixtureDensity": (

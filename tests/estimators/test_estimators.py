@@ -20,6 +20,7 @@ ESTIMATORS = [
     im.SphericalMixtureDensity(degree=2),
     im.SphericalMixtureClusterer(3, variance=0.05),
     im.SphericalMixture(random_state=0),
+    im.TableMixture(2, random_state=0),
     im.GaussianMixture(2, covariance_type="tied_spherical", random_state=0),  # the fastest type
 ]
 

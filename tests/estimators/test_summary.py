@@ -12,7 +12,7 @@ from sklearn.utils import estimator_html_repr
 import implicitmoments as im
 from implicitmoments.estimator import FOUND, FittedEstimator, counted, findings_of
 from implicitmoments.notes import Note, Notes
-from support import ESTIMATORS
+from support import ESTIMATORS, PICTURED
 
 LEVEL = FOUND["lower_bound_"]
 
@@ -67,4 +67,4 @@ def test_estimators_have_what_they_declare(fitted, name):
     assert estimator.labelled == (y is not None)
     tags = model.__sklearn_tags__()
     assert tags.target_tags.required == estimator.labelled
-    assert {"components", "fit"} <= set(estimator.captions)
+    assert {"components", "fit"} <= set(estimator.captions) or name not in PICTURED

@@ -17,14 +17,14 @@ import implicitmoments as im
 from implicitmoments.estimator import findings_of
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES
 from implicitmoments.report import write_report
-from support import ESTIMATORS, refuses
+from support import PICTURED, refuses
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
-NAMES = list(ESTIMATORS)
+NAMES = list(PICTURED)
 LIKELIHOOD = ("GaussianMixture", "RegressionMixture")  # fitted without moments
 
 

@@ -36,6 +36,7 @@ MODELS = {
     "gaussian student": (lambda: gaussian(noise="student", errors="observed"), "apart"),
     "gaussian given": (lambda: gaussian(means_init=np.eye(3)), "apart"),
     "regression": (lambda: im.RegressionMixture(2, random_state=0), "lines"),
+    "table": (lambda: im.TableMixture(3, random_state=0), "apart"),
     "clusterer": (lambda: im.SphericalMixtureClusterer(3, random_state=0), "apart"),
     "density": (lambda: im.SphericalMixtureDensity(2, random_state=0), "close"),
     "regression density": (

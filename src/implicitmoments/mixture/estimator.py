@@ -56,6 +56,7 @@ from implicitmoments.mixture.starts import (
     micro_components,
 )
 from implicitmoments.mixture.students import LEAST, MOST, Students
+from implicitmoments.mixture.tables import Tables
 from implicitmoments.notes import InputError, Note, Notes, warn_of
 from implicitmoments.rows import Near, Rows, cells_off, open_rows
 from implicitmoments.validation import (
@@ -138,7 +139,7 @@ def check_distinct(sample: Sample, k: int, total: float) -> None:
 class Mixture:
     """A fitted mixture as functions of rows, in the precision of the rows."""
 
-    family: Gaussians | Lines | Students
+    family: Gaussians | Lines | Students | Tables
     weights: Floats  # (k,)
     parameters: dict[str, Any]  # in the units of the family
     epsilon: float  # of the precision of the rows of the fit

@@ -16,7 +16,7 @@ from implicitmoments.estimator import (
     counted,
 )
 from implicitmoments.notes import InputTypeError
-from implicitmoments.picture_data import RowSample
+from implicitmoments.picture_data import NoPictureError, RowSample
 from implicitmoments.rows import Rows, draw_numbers, open_rows
 from implicitmoments.validation import check_whole
 
@@ -114,6 +114,9 @@ def sample_rows(model: FittedEstimator, X: Any, y: Any, max_rows: int) -> RowSam
     """
     check_model(model)
     check_whole("max_rows", max_rows, 1)
+    if not model.captions:
+        template = "{name} has no pictures of rows; its `profiles_` are a table"
+        raise NoPictureError("no_picture", template, name=type(model).__name__)
     if isinstance(X, RowSample):
         return X.take(draw_numbers(len(X.x), max_rows, 0))
     if y is not None and not model.labelled:

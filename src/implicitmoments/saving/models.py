@@ -38,6 +38,7 @@ ESTIMATORS = (  # public names of the package: files build no other class
     *("ActivationSumRegressor", "GaussianMixture", "RegressionMixture"),
     *("RegressionMixtureDensity", "SphericalMixture", "SphericalMixtureClusterer"),
     "SphericalMixtureDensity",
+    "TableMixture",
 )
 ENTRY = "implicitmoments"  # key in the metadata of safetensors
 COMMON: dict[str, Hint] = {  # fitted attributes of all estimators, or of several
