@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from implicitmoments.mixture.cells import Counts, Numbers
 from implicitmoments.mixture.em import Sample, Stream, run_em, take_steps
 from implicitmoments.mixture.family import Family, coefficients_of
 from implicitmoments.mixture.gaussians import COVARIANCE_TYPES, Gaussians
@@ -15,6 +16,7 @@ from implicitmoments.mixture.poissons import Poissons
 from implicitmoments.mixture.standard_errors import standard_errors
 from implicitmoments.mixture.starts import find_optimum
 from implicitmoments.mixture.students import Students
+from implicitmoments.mixture.tables import Tables
 from implicitmoments.rows import DaskTable, Rows
 
 K, D, N = 3, 2, 900
@@ -98,6 +100,7 @@ class Case:
         return self.random_shares(seed) @ self.sample.own
 
 
+TABLE = (Numbers(np.array([0]), np.zeros(1, bool)), Counts(np.array([1]), np.array([-1])))
 CASES = {
     **{kind: Case(Gaussians(kind), points) for kind in COVARIANCE_TYPES},
     "known variance": Case(Gaussians("tied_spherical", variance=1.0), points),
@@ -108,6 +111,7 @@ CASES = {
     "lines through the origin": Case(Lines(fit_intercept=False), lines),
     "student lines": Case(Students.of(Lines()), lines),
     "counts": Case(Poissons(), counts),
+    "table": Case(Tables(kinds=TABLE), counts),
 }
 GAUSSIAN_NOISE = [name for name in CASES if not name.startswith("student")]
 

@@ -18,14 +18,12 @@ def table(seed, missing=0.15, n=1_500):
     """Three groups in columns of every kind, and the group of each row."""
     rng = np.random.default_rng(seed)
     group = rng.integers(3, size=n)
-    shares = np.array([[0.7, 0.2, 0.1], [0.1, 0.7, 0.2], [0.2, 0.1, 0.7]])
+    shares = np.array([[0.7, 0.9], [0.1, 0.8], [0.2, 0.3]])  # summed up
     columns = {
         "age": rng.normal(np.array([30, 50, 70])[group], 5),
         "price": np.exp(rng.normal(np.array([1.0, 2.0, 3.0])[group], 0.4)),
         "visits": rng.poisson(np.array([2, 9, 25])[group]).astype(float),
-        "plan": np.array(["a", "b", "c"], dtype=object)[
-            (shares.cumsum(1)[group] < rng.random((n, 1))).sum(1)
-        ],
+        "plan": np.array([*"abc"], dtype=object)[(shares[group] < rng.random((n, 1))).sum(1)],
         "member": (rng.random(n) < np.array([0.2, 0.5, 0.8])[group]).astype(object),
         "hits": rng.binomial(20, np.array([0.2, 0.5, 0.8])[group]).astype(float),
         "shots": np.full(n, 20.0),
@@ -44,8 +42,7 @@ def fitted(X, /, **how):
 def test_groups_and_kinds_are_found(missing):
     columns, group = table(0, missing)
     model = fitted(columns)
-    assert model.columns_ == KINDS
-    assert model.notes_.codes == ["kinds_guessed"]
+    assert (model.columns_, model.notes_.codes) == (KINDS, ["kinds_guessed"])
     assert model.n_components_ == 3
     goal = fitted(table(0, 0.0)[0], n_components=3).predict(columns)  # parameters of all cells
     found = model.predict(columns)
@@ -112,8 +109,7 @@ def test_samples_and_filled_cells_are_like_the_rows():
     complete, _ = table(5, 0.0)
     model = fitted(columns, n_components=3)
     drawn, labels = model.sample(20_000, 1)
-    assert set(drawn) == set(columns)
-    assert set(drawn["plan"]) == {"a", "b", "c"}
+    assert (set(drawn), set(drawn["plan"])) == (set(columns), {"a", "b", "c"})
     np.testing.assert_allclose(np.bincount(labels) / 20_000, model.weights_, atol=0.02)
     filled = model.impute(columns)
     gone = np.isnan(columns["age"])
@@ -139,8 +135,8 @@ def test_frames_come_back_as_frames(library):
 
 def test_one_group_of_normal_columns_beside_a_scale_is_one_component():
     rng = np.random.default_rng(7)
-    columns = {"x": rng.normal(size=800), "y": rng.normal(size=800)}
-    columns |= {"grade": rng.integers(1, 6, 800), "income": np.exp(rng.normal(size=800))}
+    columns = {"x": rng.normal(size=800), "grade": rng.integers(1, 6, 800)}
+    columns |= {"y": rng.normal(size=800), "income": np.exp(rng.normal(size=800))}
     assert im.TableMixture(random_state=0).fit(columns).n_components_ == 1
 
 
@@ -157,7 +153,7 @@ BAD = {  # code, and what is given
         ({"a": ["u", "u", "u"], "b": [1.0, 2.5, 3.0]}, {}),
         ({"a": [np.nan, np.nan, None], "b": [1.0, 2.5, 3.0]}, {}),
     ],
-    "unknown_kind": [(THREE, {"columns": {"a": "normal"}})],
+    "unknown_column_kind": [(THREE, {"columns": {"a": "normal"}})],
     "trials_missing": [(THREE, {"columns": {"a": "binomial"}})],
     "no_such_table_column": [(THREE, {"columns": {"b": "gaussian"}})],
 }

@@ -214,7 +214,9 @@ def layout_of(
             template = (
                 "column {column!r}: {kind!r} is no kind of a column; expected one of {kinds}"
             )
-            raise InputError("unknown_kind", template, column=name, kind=kind, kinds=[*KINDS])
+            raise InputError(
+                "unknown_column_kind", template, column=name, kind=kind, kinds=[*KINDS]
+            )
         if kind == "binomial" and name not in trials:
             template = "column {column!r} is binomial; name the column of its trials in `trials`"
             raise InputError("trials_missing", template, column=name)
