@@ -98,9 +98,10 @@ class Search(NamedTuple):
         sums = (sums * (rows.total / sums[:, 0].sum()))[None]
         step = Stream(sample.family, rows, more * sample.rest).e_step(sums)
         exact, sums = Stream(sample.family, rows, step.rest), step.sums if max_iter else sums
-        fast = replace(exact, single=sample.in_single(sums[0] / more) is not sample)
-        coarse = max(tol, 2 * SINGLE_ERROR[0])
-        first = run_em(fast, sums, tol=coarse, max_iter=max(0, max_iter - 9))
+        first = Course(np.zeros(1), sums)
+        if sample.in_single(sums[0] / more) is not sample:  # but for the last nine steps
+            fast, coarse = replace(exact, single=True), max(tol, 2 * SINGLE_ERROR[0])
+            first = run_em(fast, sums, tol=coarse, max_iter=max(0, max_iter - 9))
         last = run_em(exact, first.sums, tol=tol, max_iter=max_iter - first.n_iter)
         history = (*first.history, *last.history)
         return exact, last._replace(n_iter=first.n_iter + last.n_iter, history=history)

@@ -37,7 +37,7 @@ def columns_of(X: Any, fewest: int = 1) -> Columns:
 def cells_of(series: Any) -> np.ndarray[Any, Any]:
     """Return the cells of one column of a frame."""
     found = np.asarray(series.to_numpy())
-    if found.dtype.kind in "fiub":
+    if found.dtype.kind in "fiubmM":
         return found
     missing = np.asarray(series.isna() if hasattr(series, "isna") else series.is_null())
     cells = found.astype(object)
@@ -186,9 +186,21 @@ def misfit(name: str, kind: str, expected: str, cell: Any) -> InputError:
     """Return the error of a cell that does not fit the kind of its column."""
     template = "column {column!r} is {kind} and holds {cell!r}, expected {expected}; set another "
     template += "kind in `columns`, or mend the cell"
-    cell = cell[:80] if isinstance(cell, str) else cell
+    cell = cell[:80] if isinstance(cell, str) else getattr(cell, "item", lambda: cell)()
     values = {"column": name, "kind": kind, "cell": cell, "expected": expected}
     return InputError("cell_of_another_kind", template, **values)
+
+
+def kind_of(name: str, cells: np.ndarray[Any, Any], n_values: int, given: str) -> str:
+    """Return the kind of a column of some values: the given one, or a guess."""
+    if cells.dtype.kind in "mM":
+        raise misfit(name, "of dates", "a number, such as days", str(cells[0]))
+    kind = guess_kind(cells) if given == "auto" else given
+    if given == "auto" and kind == "categorical" and n_values > max(FEW, len(cells) / 2):
+        template = "column {column!r} has {n:count level}, nearly one for each row; leave it out "
+        template += "of `columns`, or name its kind there"
+        raise InputError("column_of_many_levels", template, column=name, n=n_values)
+    return kind
 
 
 def layout_of(
@@ -208,8 +220,7 @@ def layout_of(
         if len(seen) < 2:
             template = "column {column!r} has {n:count value} in all; leave it out of `columns`"
             raise InputError("column_of_one_value", template, column=name, n=len(seen))
-        kind = given.get(name, "auto")
-        kind = guess_kind(cells[name]) if kind == "auto" else kind
+        kind = kind_of(name, cells[name], len(seen), given.get(name, "auto"))
         if kind not in (*KINDS, "counts?"):
             template = (
                 "column {column!r}: {kind!r} is no kind of a column; expected one of {kinds}"
