@@ -17,7 +17,7 @@ from implicitmoments.notes import InputError
 from implicitmoments.validation import unnamed_columns
 
 KINDS = ("gaussian", "lognormal", "poisson", "binomial", "bernoulli", "categorical")
-NUMBERS, LEVELS = KINDS[:2], KINDS[4:]
+LEVELS = KINDS[4:]
 FEW = 10  # values of a column of whole numbers that are taken as levels
 LIBRARIES = ("pandas", "polars")
 
@@ -97,10 +97,7 @@ class Layout:
     def numbers(self, X: Any) -> Floats:
         """Return the cells as numbers (n, ·), NaN for missing ones; levels by their place."""
         columns = columns_of(X)
-        gone = [name for name in self.names if name not in columns]
-        if gone:
-            template = "the table has no column {column!r}; it has {columns}"
-            raise InputError("no_such_table_column", template, column=gone[0], columns=[*columns])
+        check_columns(self.names, columns)
         found = [self._column(name, columns[name], columns) for name in self.names]
         return np.column_stack(found)
 
@@ -191,6 +188,14 @@ def misfit(name: str, kind: str, expected: str, cell: Any) -> InputError:
     return InputError("cell_of_another_kind", template, **values)
 
 
+def check_columns(names: list[str], columns: Columns) -> None:
+    """Raise if a table lacks one of some columns."""
+    gone = [name for name in names if name not in columns]
+    if gone:
+        template = "the table has no column {column!r}; it has {columns}"
+        raise InputError("no_such_table_column", template, column=gone[0], columns=[*columns])
+
+
 def kind_of(name: str, cells: np.ndarray[Any, Any], n_values: int, given: str) -> str:
     """Return the kind of a column of some values: the given one, or a guess."""
     if cells.dtype.kind in "mM":
@@ -212,10 +217,8 @@ def layout_of(
     names = [name for name in cells if name not in beside.values()] if not given else [*given]
     given = dict.fromkeys(exposure, "poisson") | dict.fromkeys(trials, "binomial") | given
     kinds, levels = {}, {}
+    check_columns([*names, *beside.values()], cells)
     for name in names:
-        if name not in cells:
-            template = "the table has no column {column!r}; it has {columns}"
-            raise InputError("no_such_table_column", template, column=name, columns=[*cells])
         seen = {cell for cell in cells[name].tolist() if not is_missing(cell)}
         if len(seen) < 2:
             template = "column {column!r} has {n:count value} in all; leave it out of `columns`"
@@ -236,6 +239,6 @@ def layout_of(
         if kind == "bernoulli" and len(seen) > 2:
             raise misfit(name, kind, "one of two values", levels[name][2])
         kinds[name] = kind
-    kind = "dict" if isinstance(X, Mapping) else "array"
-    library = next((each for each in LIBRARIES if type(X).__module__.startswith(each)), kind)
+    plain = "dict" if isinstance(X, Mapping) else "array"
+    library = next((each for each in LIBRARIES if type(X).__module__.startswith(each)), plain)
     return Layout(kinds, levels, {name: beside[name] for name in kinds if name in beside}, library)

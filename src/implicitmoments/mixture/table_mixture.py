@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -17,8 +18,8 @@ from implicitmoments.mixture.estimator import Fit, Mixture, MixtureEstimator
 from implicitmoments.mixture.family import Family
 from implicitmoments.mixture.frames import LIBRARIES, Layout, frame_of, layout_of
 from implicitmoments.mixture.tables import Tables
-from implicitmoments.notes import Note, Notes
-from implicitmoments.rows import ArrayTable, Rows
+from implicitmoments.notes import AssumptionWarning, Note, Notes, warn_of
+from implicitmoments.rows import ArrayTable, Progress, Rows
 from implicitmoments.validation import RandomState, check_enough_rows, check_whole, whole, words
 
 LIKE_COUNTS = 0.5, 2.0  # variance over mean of a Poisson column within components
@@ -161,7 +162,9 @@ class TableMixture(MixtureEstimator, DensityMixin, BaseEstimator):
         self.rows_per_block = rows_per_block
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> Self:
+    def fit(  # type: ignore[override]  # a table is in memory: no checkpoint
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, progress: Progress | None = None
+    ) -> Self:
         """Fit the mixture.
 
         Parameters
@@ -171,8 +174,8 @@ class TableMixture(MixtureEstimator, DensityMixin, BaseEstimator):
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Number of times each row counts.
-        **how
-            ``progress``, as for :meth:`GaussianMixture.fit`.
+        progress : callable, optional
+            Called as ``progress(what, rows_done, rows_total)``.
 
         Returns
         -------
@@ -184,11 +187,15 @@ class TableMixture(MixtureEstimator, DensityMixin, BaseEstimator):
         if unsure:
             kinds = layout.kinds | dict.fromkeys(unsure, "gaussian")
             self._layout = replace(layout, kinds=kinds)
-            super().fit(self._rows(X, sample_weight, reset=True), y, **how)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AssumptionWarning)  # they may be of another fit
+                super().fit(self._rows(X, sample_weight, reset=True), y, progress=progress)
             layout = replace(layout, kinds=kinds | dict.fromkeys(self._counts(unsure), "poisson"))
-        if not unsure or layout.kinds != self._layout.kinds:
+        if unsure and layout.kinds == self._layout.kinds:
+            warn_of(self.notes_)
+        else:
             self._layout = layout
-            super().fit(self._rows(X, sample_weight, reset=True), y, **how)
+            super().fit(self._rows(X, sample_weight, reset=True), y, progress=progress)
         guessed = [f"{name} ({layout.kinds[name]})" for name in unsure]
         if guessed:
             self.notes_ = Notes([*self.notes_, Note("kinds_guessed", {"columns": guessed})])
